@@ -80,6 +80,10 @@ class Conflict(UserError):
     """The thing exists, but its state does not allow the request."""
 
 
+class LimitReached(UserError):
+    """As many of something are stored as may be at a time; the same request may be accepted later."""
+
+
 class UnreadableRow(UserError):
     """A row of the database that was asked for cannot be read; it stays as it is until somebody repairs it."""
 

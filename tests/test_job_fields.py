@@ -47,6 +47,7 @@ VALUES: dict[str, Any] = {
     "speedup": [[1, 1.0], [2, 1.5]],
     "oversell": True,
     "booking": "night",
+    "queue": "lab/vision",
     "client_key": "key",
     "pod_template": {"spec": {"hostNetwork": True}},
     "data": {"shards": 3},

@@ -46,6 +46,11 @@ def complete_booking(context: typer.Context, incomplete: str) -> Words:
     return [word for word in _ask(context, _bookings) if word[0].startswith(incomplete)]
 
 
+def complete_queue(context: typer.Context, incomplete: str) -> Words:
+    """Paths of queues."""
+    return [word for word in _ask(context, _queues) if word[0].startswith(incomplete)]
+
+
 def _jobs(client: Client) -> Words:
     from scheduler.cli.client.resolve import LIVE_STATES
 
@@ -62,6 +67,11 @@ def _recurring(client: Client) -> Words:
 def _bookings(client: Client) -> Words:
     found = client.get("/v1/bookings")["bookings"]
     return [(booking["name"], f"{booking['state']} {booking['slots']} slots") for booking in found]
+
+
+def _queues(client: Client) -> Words:
+    found = client.get("/v1/queues")["queues"]
+    return [(queue["path"], f"{queue['slots_held']} slots held") for queue in found]
 
 
 def _nodes(client: Client) -> Words:

@@ -2,7 +2,7 @@
 
 import typer
 
-from scheduler.cli.command import DAEMON, USERS
+from scheduler.cli.command import DAEMON, QUEUES, USERS
 from scheduler.cli.commands import (
     audit,
     bookings,
@@ -16,6 +16,7 @@ from scheduler.cli.commands import (
     logs,
     nodes,
     page,
+    queues,
     report,
     requests,
     serve,
@@ -45,6 +46,7 @@ root = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 db = typer.Typer(help="Manage the database schema.", no_args_is_help=True)
+queue = typer.Typer(help="Manage the queues among which the slots are divided.", no_args_is_help=True)
 token = typer.Typer(help="Manage the tokens of users.", no_args_is_help=True)
 
 
@@ -87,6 +89,8 @@ for module in (
     simulate,
 ):
     module.register(root)
+queues.register(queue)
+root.add_typer(queue, name="queue", rich_help_panel=QUEUES)
 tokens.register(token)
 root.add_typer(token, name="token", rich_help_panel=USERS)
 database.register(db)

@@ -17,6 +17,7 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job, Progress, check_job_transition
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
+from scheduler.model.queue import Queue
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import ExitReason, Worker, WorkerState, check_worker_transition
 from scheduler.model.world import Changes, CrowdedSlot, Stray, World
@@ -137,6 +138,13 @@ class Changeset:
         if foreign != self.base.foreign or demands != self.base.demands:
             self.matters = True
             self.base = self.base.with_foreign(foreign, demands)
+
+    def see_queues(self, queues: Sequence[Queue]) -> None:
+        """Put the queues as users have set them."""
+        by_path = {queue.path: queue for queue in queues}
+        if by_path != self.base.queues:
+            self.matters = True
+            self.base = self.base.with_queues(by_path)
 
     def see_unreadable(self, rows: Sequence[Unreadable]) -> None:
         """Put rows that could not be read in this tick."""

@@ -14,6 +14,7 @@ from scheduler.model.intent import Intent
 from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.observation import Observation
+from scheduler.model.queue import Queue
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes, World
 
@@ -116,7 +117,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class StoredWorld:
-    """Everything that a fresh engine needs: jobs that have not ended (with live workers), nodes, bookings."""
+    """Everything that a fresh engine needs: jobs that have not ended (with live workers), nodes, bookings, queues."""
 
     jobs: Sequence[Job]
     nodes: Sequence[Node]
@@ -126,15 +127,16 @@ class StoredWorld:
     admitted_job_id: int = 0
     #: Number of the newest commit that it holds.
     revision: int = 0
-    #: Rows that cannot be read, of jobs, workers, nodes and bookings.
+    #: Rows that cannot be read, of jobs, workers, nodes, bookings and queues.
     unreadable: Sequence[Unreadable] = ()
     #: As `World.ahead_seconds`.
     ahead_seconds: float = 0.0
+    queues: Sequence[Queue] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNews:
-    """Changes by commits: jobs (with live workers, ended ones too) and nodes; of bookings, all present ones.
+    """Changes by commits: jobs (with live workers, ended ones too) and nodes; of bookings and queues, all present ones.
 
     A node that is gone is not named; `node_count` then is smaller than the number known.
     """
@@ -149,6 +151,7 @@ class StoredNews:
     #: Rows among these that cannot be read.
     unreadable: Sequence[Unreadable] = ()
     ahead_seconds: float = 0.0
+    queues: Sequence[Queue] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +162,10 @@ class Inbox:
     jobs: Sequence[Job]
     #: At least the bookings that BOOK intents among them name.
     bookings: Sequence[Booking] = ()
-    #: Rows of intents, jobs and bookings that cannot be read. These intents stay where they are.
+    #: Rows of intents, jobs, bookings and queues that cannot be read. These intents stay where they are.
     unreadable: Sequence[Unreadable] = ()
+    #: All present queues where an intent is about one; None: they are as they were.
+    queues: Sequence[Queue] | None = None
 
 
 class Store(Protocol):

@@ -30,6 +30,7 @@ from scheduler.http.routes import (
     logs,
     nodes,
     page_login,
+    queues,
     recurring,
     report,
     shards,
@@ -40,6 +41,7 @@ from scheduler.http.routes import (
     workers,
 )
 from scheduler.http.runtime.wall_time import WallTime
+from scheduler.http.schemas.queue_requests import QueueChangeRequest, QueueFields, QueueRequest
 from scheduler.http.schemas.requests import BatchRequest, BookingRequest, ChangeRequest, JobRequest, RecurringRequest
 from scheduler.http.schemas.token_requests import PageLoginRequest, TokenRequest
 from scheduler.http.schemas.worker_requests import ReportRequest, ShardsRequest
@@ -53,13 +55,16 @@ _BODIES = (
     ChangeRequest,
     RecurringRequest,
     BookingRequest,
+    QueueRequest,
+    QueueFields,
+    QueueChangeRequest,
     ReportRequest,
     ShardsRequest,
     TokenRequest,
     PageLoginRequest,
 )
 _USER_ROUTERS = (
-    *(submit, whatif, jobs, explain, idle, logs, events, nodes, bookings, recurring, cluster),
+    *(submit, whatif, jobs, explain, idle, logs, events, nodes, bookings, queues, recurring, cluster),
     *(report, webhooks, live, history, tokens, page_login, audit),
 )
 

@@ -13,13 +13,24 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.errors import Conflict, InvalidInput, NotFound, StoreError, UnreadableRow, UserError, broken_rule
+from scheduler.errors import (
+    Conflict,
+    InvalidInput,
+    LimitReached,
+    NotFound,
+    StoreError,
+    UnreadableRow,
+    UserError,
+    broken_rule,
+)
 from scheduler.http.json import JsonResponse
 
 log = structlog.get_logger(__name__)
 
 #: Retry hint for a client that met a full or locked database.
 RETRY_AFTER_SECONDS = 1
+#: Retry hint for a limit on what is stored, which nobody knows when there is room below.
+LIMIT_RETRY_AFTER_SECONDS = 60
 #: Retry hint for an unreadable row, which somebody has to repair first.
 UNREADABLE_RETRY_AFTER_SECONDS = 60
 
@@ -126,6 +137,11 @@ def _unreadable(error: UnreadableRow) -> Response:
     return error_response(503, ErrorCode.UNAVAILABLE, str(error), headers=headers)
 
 
+def _too_many(error: LimitReached) -> Response:
+    headers = {"retry-after": str(LIMIT_RETRY_AFTER_SECONDS)}
+    return error_response(429, ErrorCode.TOO_MANY, str(error), headers=headers)
+
+
 def _bad_parameter(error: RequestValidationError) -> Response:
     first = error.errors()[0]
     field = _field_name(first["loc"][1:] or first["loc"])
@@ -151,6 +167,7 @@ _ANSWERS: dict[type[Exception], Callable[[Any], Response]] = {
     Conflict: lambda error: error_response(409, ErrorCode.CONFLICT, str(error)),
     # Nobody reads it.
     ClientDisconnect: lambda error: error_response(400, ErrorCode.INVALID, "the body ended early"),
+    LimitReached: _too_many,
     UnreadableRow: _unreadable,
     StoreError: _unavailable,
     RequestValidationError: _bad_parameter,

@@ -1,6 +1,6 @@
 """The parts of the daemon that routes need: put together once, handed to the application."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
@@ -11,6 +11,7 @@ from scheduler.engine.board import Board
 from scheduler.engine.ports import EngineClock, Leader
 from scheduler.engine.state.reports import ReportBox
 from scheduler.http.auth.access import Access
+from scheduler.http.auth.login_groups import groups_of
 from scheduler.http.auth.page_codes import PageCodes
 from scheduler.http.auth.tokens import TokenBook
 from scheduler.http.hosts import HostAnswers
@@ -99,6 +100,8 @@ class Services:
     compute_slot: ComputeSlot = field(default_factory=ComputeSlot)
     #: Memory held by the bodies of all requests.
     bodies: Bodies = field(default_factory=Bodies)
+    #: The groups of a login of this machine.
+    groups_of: Callable[[str], Collection[str]] = groups_of
 
     def stored(self, job_ids: Sequence[JobId]) -> None:
         """Announce new jobs in the store: they are known at once, and the next tick decides on them."""

@@ -7,7 +7,7 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 
 
 class EventKind(StrEnum):
-    """What happened. Kinds of jobs, workers, nodes and bookings begin with that word."""
+    """What happened. Kinds of jobs, workers, nodes, bookings and queues begin with that word."""
 
     #: A user submitted the job.
     JOB_SUBMITTED = "JOB_SUBMITTED"
@@ -92,6 +92,10 @@ class EventKind(StrEnum):
     BOOKING_ENDED = "BOOKING_ENDED"
     #: A user cancelled the booking.
     BOOKING_CANCELLED = "BOOKING_CANCELLED"
+    #: A user created or changed the queue. The detail of every event of a queue begins with its path.
+    QUEUE_SET = "QUEUE_SET"
+    #: A user deleted the queue.
+    QUEUE_DELETED = "QUEUE_DELETED"
     #: Readers of shards were silent for longer than their lease: their shards are handed out again, or set aside if
     #: they failed too often. The amount is the number of these shards.
     SHARD_LEASE_EXPIRED = "SHARD_LEASE_EXPIRED"
@@ -120,6 +124,8 @@ DECISIONS = frozenset(EventKind) - {
     EventKind.SHARD_LEASE_EXPIRED,
     EventKind.SHARDS_SET_ASIDE,
     EventKind.DATA_ENDED,
+    EventKind.QUEUE_SET,
+    EventKind.QUEUE_DELETED,
     EventKind.UNREADABLE,
 }
 

@@ -52,6 +52,8 @@ class Identity:
     expires_at: float | None = None
     #: The token that this one was made from, for a live page; None: none.
     made_from: int | None = None
+    #: The queue of jobs that name none, as its token says; None: as the members of queues say.
+    queue: str | None = None
 
     def owns(self, user: str) -> bool:
         """Whether what belongs to the user may be changed by this identity."""
@@ -80,6 +82,8 @@ class UserToken:
     revoked_at: float | None = None
     #: The token whose holder got this one for a live page; it is revoked with that.
     made_from: int | None = None
+    #: The queue of its user's jobs that name none; None: as the members of queues say.
+    queue: str | None = None
 
     def why_not(self, now: float) -> str | None:
         """Why it opens nothing now, in one line; None if it does."""

@@ -31,22 +31,26 @@ class IntentKind(StrEnum):
     BOOK = "BOOK"
     #: Cancel a booking.
     UNBOOK = "UNBOOK"
+    #: A queue was created, changed or deleted; the tick reads all of them again.
+    QUEUE = "QUEUE"
 
     @property
     def about(self) -> str:
-        """The field of an intent that names what it is about: `job_id`, `node` or `booking`."""
+        """The field of an intent that names what it is about: `job_id`, `node`, `booking` or `queue`."""
         match self:
             case IntentKind.CORDON | IntentKind.UNCORDON | IntentKind.DRAIN:
                 return "node"
             case IntentKind.BOOK | IntentKind.UNBOOK:
                 return "booking"
+            case IntentKind.QUEUE:
+                return "queue"
             case _:
                 return "job_id"
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """One request about a job, a node or a booking.
+    """One request about a job, a node, a booking or a queue.
 
     `priority` goes with PRIORITY; the bounds with SCALE (None: unchanged).
     """
@@ -61,3 +65,5 @@ class Intent:
     max_workers: int | None = None
     #: Name of the booking.
     booking: str | None = None
+    #: Path of the queue.
+    queue: str | None = None

@@ -53,6 +53,10 @@ JOB_FIELDS = {
     ),
     "oversell": JobField("Allow the job to share oversold slots"),
     "booking": JobField("Run in the capacity and window of this booking"),
+    "queue": JobField(
+        "Queue that it belongs to, such as lab/vision",
+        "; null: that of the token, else the one of which its user or a group of the user is a member, else none",
+    ),
     "client_key": JobField(
         "Idempotency key: a repeated submission with this key returns the same job",
         ". Prefixes `recurring:` and `trainingjob/` are reserved",

@@ -12,6 +12,7 @@ TABLES = (
     "events",
     "intents",
     "bookings",
+    "queues",
     "recurring",
     "webhooks",
     "data_queues",

@@ -1,7 +1,7 @@
 """The store: each method is one transaction. What a method does inside it stands in the module it calls.
 
-The methods of the engine are in `engine_methods`, those by which users read in `query_methods`, and those about callers
-in `identity_methods`.
+The methods of the engine are in `engine_methods`, those by which users read in `query_methods`, those about callers in
+`identity_methods`, and those about queues in `queue_methods`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,13 @@ from scheduler.model.job import JobSpec
 from scheduler.store.engine_methods import EngineMethods
 from scheduler.store.identity_methods import IdentityMethods
 from scheduler.store.query_methods import QueryMethods
+from scheduler.store.queue_methods import QueueMethods
 from scheduler.store.records import Delivery, Exchanged, Purged, Recurring, ShardsAsked, Submitted
 from scheduler.store.requests import bookings, recurring, retention, secret, shards, submit, webhooks
 from scheduler.store.sql.notify import Word, announce
 
 
-class SqlStore(EngineMethods, QueryMethods, IdentityMethods):
+class SqlStore(EngineMethods, QueryMethods, IdentityMethods, QueueMethods):
     """Jobs, nodes, intents and history in SQLite or PostgreSQL; safe to share between threads.
 
     Implements `scheduler.engine.ports.Store` for the engine, and what users need beside it. Every method may
@@ -31,7 +32,10 @@ class SqlStore(EngineMethods, QueryMethods, IdentityMethods):
     # Users' requests
 
     def submit(self, specs: Sequence[JobSpec], now: float) -> list[Submitted]:
-        """Store the jobs, all or none; a client key that is known gives its first job."""
+        """Store the jobs, all or none; a client key that is known gives its first job.
+
+        Raises `InvalidInput` for a queue that does not exist, and `LimitReached` for one that takes no more jobs.
+        """
         if not specs:
             return []
         with self._database.write() as connection:

@@ -56,6 +56,12 @@ CALLS = [
     ("POST", "/v1/bookings"),
     ("GET", "/v1/bookings/{name}"),
     ("DELETE", "/v1/bookings/{name}"),
+    ("GET", "/v1/queues"),
+    ("POST", "/v1/queues"),
+    ("GET", "/v1/queues/{path}"),
+    ("PUT", "/v1/queues/{path}"),
+    ("PATCH", "/v1/queues/{path}"),
+    ("DELETE", "/v1/queues/{path}"),
     ("GET", "/v1/recurring"),
     ("POST", "/v1/recurring"),
     ("GET", "/v1/recurring/{recurring_id}"),
@@ -79,7 +85,7 @@ CALLS = [
 ]
 
 #: What exists, so that half of the calls reach something.
-KNOWN = {"job_id": 1, "worker_id": "1-1", "name": "a", "recurring_id": "r1", "token_id": 1}
+KNOWN = {"job_id": 1, "worker_id": "1-1", "name": "a", "recurring_id": "r1", "token_id": 1, "path": "lab"}
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +100,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         site.submit(min_workers=1, max_workers=4, data={"shards": 100, "epochs": 2})
         site.client.post("/v1/recurring", json={"cron": "0 0 1 1 *", "job": {"command": "true"}})
         site.client.post("/v1/bookings", json={"name": "a", "slots": 1, "duration_seconds": 600})
+        site.client.post("/v1/queues", json={"path": "lab"})
         site.advance(1)
         yield site
     site.close()
@@ -107,7 +114,7 @@ def test_every_documented_call_is_fuzzed(fuzzed: Site) -> None:
 #: Nothing can be wrong with these.
 WITHOUT_INPUT = frozenset(
     {"/v1/nodes", "/v1/bookings", "/v1/recurring", "/v1/cluster", "/v1/explain", "/v1/history", "/v1/webhooks"}
-    | {"/v1/whoami", "/v1/tokens"}
+    | {"/v1/queues", "/v1/whoami", "/v1/tokens"}
     | {"/healthz", "/readyz", "/metrics"}
 )
 #: Jobs inside of other bodies take long to generate, and go the way of single ones; the last takes no body.

@@ -7,6 +7,7 @@ from scheduler.model.ids import JobId, ordinal_of
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.job_state import JobState
+from scheduler.model.queue import Queue
 from scheduler.model.ranges import NOTHING
 from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.store.records import ShardsAsked
@@ -28,6 +29,7 @@ def populate(world: World) -> JobId:
     other = world.job("other", workers=1, selector={"zone": "z"})
     world.book("window", slots=1, start=50_000.0, duration=60.0, selector={"zone": "a"})
     world.store.add_recurring("0 3 * * *", "UTC", JobSpec("nightly", ("true",)), world.clock.now())
+    world.store.set_queue("lab", lambda _: Queue("lab", world.clock.now(), max_jobs=9, members=("ann",)), 0.0)
     world.store.begin_webhook("hook")
     world.store.add_token(UserToken(0, "ann", Role.USER, "", "00ff", world.clock.now(), "root"))
     world.store.add_audit([AuditRecord(world.clock.now(), "ann", "token", "::1", "POST", "/v1/jobs", "job 1", 201)])

@@ -26,6 +26,7 @@ SPOILT: dict[str, tuple[str, Any]] = {
     "nodes": ("labels", "[["),
     "intents": ("kind", "NONSENSE"),
     "bookings": ("workers", 0),
+    "queues": ("members", "[["),
     "recurring": ("spec", "[["),
     "webhooks": ("name", "a\0b"),
     "generations": ("members", "[["),

@@ -65,6 +65,8 @@ def whoami(session: Session) -> None:
     rows = [("user", view["user"] or "-"), ("role", view["role"]), ("known", _how(view))]
     if view["token_id"] is not None:
         rows.append(("expires", _expiry(view["expires_at"])))
+    if view.get("queue") is not None:
+        rows.append(("queue", view["queue"]))
     rows.append(("daemon", session.connection.url))
     show(fields(rows))
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from scheduler.cli.command import Session, command
+from scheduler.cli.completion import complete_queue
 from scheduler.cli.input.quantities import duration_seconds
 from scheduler.cli.render.output import Cell, Column, emit_json, note, say, show, table
 from scheduler.cli.render.times import span, stamp
@@ -47,6 +48,15 @@ def create(
         str | None, typer.Option("--expires", metavar="DURATION", help="Time until it expires (default: never).")
     ] = None,
     name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What it is for.")] = "",
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            "--queue",
+            metavar="PATH",
+            help="Queue of the user's jobs that name none (default: the one of which the user is a member).",
+            autocompletion=complete_queue,
+        ),
+    ] = None,
 ) -> None:
     """Create a token and print it; it is shown only this once.
 
@@ -55,6 +65,8 @@ def create(
     body: View = {"user": user, "role": role.value, "name": name}
     if expires is not None:
         body["expires_seconds"] = duration_seconds(expires, "--expires")
+    if queue is not None:
+        body["queue"] = queue
     answer = session.client.post("/v1/tokens", body)
     if session.json:
         emit_json(answer)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler.cli.completion import complete_booking
+from scheduler.cli.completion import complete_booking, complete_queue
 from scheduler.model.job import Runtime
 from scheduler.model.job_fields import JOB_FIELDS
 
@@ -139,6 +139,10 @@ class Flags:
         str | None, _rule("timezone", "--timezone", metavar="ZONE", text="Time zone of --cron (default: UTC).")
     ] = None
     booking: Annotated[str | None, _rule("booking", "--booking", metavar="NAME", complete=complete_booking)] = None
+    queue: Annotated[
+        str | None,
+        _rule("queue", "--queue", metavar="PATH", hint=" (default: that of its user)", complete=complete_queue),
+    ] = None
     client_key: Annotated[str | None, _rule("client_key", "--client-key", metavar="KEY")] = None
 
 

@@ -77,6 +77,8 @@ def why(view: View) -> str:
 
 
 def job_table(jobs: list[View], recurring: list[View], now: float) -> "RenderableType":
+    """The queue has a column where a job names one."""
+    with_queue = any(each.get("queue") for each in (*jobs, *recurring))
     rows: list[list[Cell]] = [
         [
             str(job["id"]),
@@ -86,6 +88,7 @@ def job_table(jobs: list[View], recurring: list[View], now: float) -> "Renderabl
             size(job),
             ago(since(job), now),
             why(job),
+            job.get("queue") or "-",
         ]
         for job in jobs
     ]
@@ -98,10 +101,13 @@ def job_table(jobs: list[View], recurring: list[View], now: float) -> "Renderabl
             bounds(each),
             ago(each.get("next_run_at"), now),
             f"{each['cron']} {each['timezone']}",
+            each.get("queue") or "-",
         ]
         for each in recurring
     ]
-    return table(_JOB_COLUMNS, rows)
+    if not with_queue:
+        return table(_JOB_COLUMNS, [row[:-1] for row in rows])
+    return table((*_JOB_COLUMNS, Column("QUEUE", fold=True)), rows)
 
 
 def worker_table(workers: list[View], now: float) -> "RenderableType":
@@ -229,6 +235,7 @@ def job_fields(view: View, now: float) -> "RenderableType":
         ("attempt", f"{view['attempt']} ({view['retries_used']} of {view['max_retries']} retries used)"),
         ("runtime", view["runtime"]),
         ("booking", _text(view["booking"])),
+        ("queue", _text(view.get("queue"))),
         ("command", " ".join(view["command"])),
         ("workdir", view["workdir"] or ""),
         *_variables("env", view["env"]),
@@ -312,6 +319,7 @@ def recurring_fields(view: View, now: float) -> "RenderableType":
         ("user", view["user"]),
         ("workers", bounds(view)),
         ("priority", str(view["priority"])),
+        ("queue", _text(view.get("queue"))),
         ("command", " ".join(view["command"])),
         *_variables("exported", view["export"]["env"] if view["export"] else {}),
         ("created", when(view["created_at"], now)),

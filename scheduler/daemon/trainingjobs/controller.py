@@ -16,6 +16,7 @@ from scheduler.backoff import Backoff
 from scheduler.clusters.kubernetes.api.custom_resource import ObjectKey
 from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import FINALIZER
+from scheduler.daemon.trainingjobs.queue import into_queue
 from scheduler.daemon.trainingjobs.resource import (
     Document,
     TrainingJob,
@@ -141,7 +142,7 @@ class TrainingJobs:
         job = self._job_of(wanted)
         refused = None
         try:
-            spec = job_spec(wanted, self._settings)
+            spec = self._in_its_queue(job_spec(wanted, self._settings), job)
         except InvalidInput as error:
             if job is None:
                 self._write(item, wanted, refusal(wanted, str(error), now))
@@ -159,6 +160,11 @@ class TrainingJobs:
             self._of_job[job.id] = (wanted.namespace, wanted.name)
         shown, frozen = self._in_wall_time(job), [] if refused else frozen_fields(spec, job)
         self._write(item, wanted, status_of(wanted, shown, self._explain(job), now, frozen, refused))
+
+    def _in_its_queue(self, spec: JobSpec, job: Job | None) -> JobSpec:
+        """The job in the queue that it names, in that of its user, or where it is. Raises `InvalidInput`."""
+        queues = {queue.path: queue for queue in self._store.list_queues()}
+        return into_queue(spec, job, queues)
 
     def _in_wall_time(self, job: Job) -> Job:
         """With the moments that a status shows as people read them off their clocks, to the second."""

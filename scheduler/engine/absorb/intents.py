@@ -19,6 +19,8 @@ from scheduler.model.node import NODE_TRANSITIONS, Node, NodeIntent
 def absorb_inbox(changeset: Changeset, inbox: Inbox) -> None:
     """Admit new jobs to the queue and carry out intents, in the order of arrival."""
     changeset.see_unreadable(inbox.unreadable)
+    if inbox.queues is not None:
+        changeset.see_queues(inbox.queues)
     arrived = {job.id: job for job in inbox.jobs}
     asked = {booking.name: booking for booking in inbox.bookings}
     for intent in inbox.intents:

@@ -101,6 +101,7 @@ def _inbox_without(
         tuple(hold(job, failures[str(job.id)]) if str(job.id) in failures else job for job in inbox.jobs),
         tuple(booking for booking in inbox.bookings if booking.name not in bookings),
         inbox.unreadable,
+        inbox.queues,
     )
 
 

@@ -58,6 +58,7 @@ class Follower:
         if news.unreadable:
             return self._load()
         world = self._world.evolve(_changes(self._world, news))
+        world = world.with_queues({queue.path: queue for queue in news.queues})
         if len(world.nodes) != news.node_count:  # some were forgotten
             return self._load()
         self._board.update(world, news.jobs)
@@ -87,7 +88,8 @@ class Follower:
         return self._shown_with(stored, [job for job in stored.jobs if job.id not in without]), tuple(unloaded)
 
     def _shown_with(self, stored: StoredWorld, jobs: Sequence[Job]) -> World:
-        world = World.of(jobs, stored.nodes, stored.bookings, stored.unreadable, stored.ahead_seconds)
+        rows = (stored.nodes, stored.bookings, stored.unreadable, stored.ahead_seconds, stored.queues)
+        world = World.of(jobs, *rows)
         self._board.load(world, stored.admitted_job_id)
         return world
 

@@ -112,7 +112,8 @@ class Access:
         why_not = token.why_not(self._now())
         if why_not is not None:
             return Stranger(f"{why_not}: ask an administrator for a new one (sched token create)", token.user)
-        return Identity(token.user, token.role, IdentifiedBy.TOKEN, token.id, token.expires_at, token.made_from)
+        by = IdentifiedBy.TOKEN
+        return Identity(token.user, token.role, by, token.id, token.expires_at, token.made_from, token.queue)
 
     async def learn(self, peer_uid: int, now: float) -> None:
         """Learn the login of a user who comes by the UNIX socket, before it is identified."""

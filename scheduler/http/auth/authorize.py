@@ -58,7 +58,7 @@ IdentityDep = Annotated[Identity, Depends(identity_of)]
 
 async def require_role(request: Request, identity: IdentityDep) -> None:
     """Raise 403 unless the caller has the role that the route needs."""
-    rule = RULES.get((request.method, request.scope["route"].path), ADMINISTER)
+    rule = RULES.get((request.method, request.scope["route"].path_format), ADMINISTER)
     if rule.role is not None:
         check_role(identity, rule.role, "this")
 

@@ -40,11 +40,13 @@ def new_token(
     created_by: str,
     expires_at: float | None,
     made_from: int | None = None,
+    queue: str | None = None,
 ) -> tuple[str, UserToken]:
     """The secret of a new token, and the token as it is to be stored, which has no id yet."""
     secret = new_secret()
     digest = digest_of(secret.encode())
-    return secret, UserToken(0, user, role, name, digest, now, created_by, expires_at, made_from=made_from)
+    token = UserToken(0, user, role, name, digest, now, created_by, expires_at, made_from=made_from, queue=queue)
+    return secret, token
 
 
 class TokenBook:

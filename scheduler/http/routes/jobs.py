@@ -7,6 +7,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from scheduler.errors import Conflict, InvalidInput, NotFound
+from scheduler.http.admission.queues import check_new_priority
 from scheduler.http.auth.authorize import IdentityDep, check_owner, check_role
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
@@ -145,6 +146,8 @@ def change_job(services: ServicesDep, identity: IdentityDep, job_id: JobNumber, 
     if low > high:
         field = "max_workers" if request.min_workers is None else "min_workers"
         raise InvalidInput(field, f"min_workers {low} must not exceed max_workers {high}")
+    if request.priority is not None:
+        check_new_priority(services, job.spec.queue, request.priority)
     services.store.add_intents(_intents(request, job.id, services.clock.now()))
     return _accepted(services, job)
 

@@ -76,6 +76,7 @@ def _token_of(services: Services, identity: Identity) -> tuple[str, float | None
         created_by=identity.user,
         expires_at=expires_at,
         made_from=identity.made_from or identity.token_id,
+        queue=identity.queue,
     )
     services.store.add_token(token)
     services.tokens.look_soon()

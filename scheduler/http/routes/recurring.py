@@ -10,6 +10,7 @@ from scheduler.errors import InvalidInput, NotFound, UnreadableRow
 from scheduler.http.admission.export import keep_export
 from scheduler.http.admission.owner import SubmitterDep
 from scheduler.http.admission.pods import check_pods
+from scheduler.http.admission.queues import into_queues
 from scheduler.http.admission.supported import check_policy
 from scheduler.http.auth.authorize import IdentityDep, check_owner
 from scheduler.http.body import JobBody, documented_body
@@ -38,6 +39,7 @@ class RecurringView(TypedDict):
     #: Program and arguments of its jobs.
     command: list[str]
     priority: int
+    queue: str | None
     #: Fewest workers of its jobs.
     min_workers: int
     #: Most workers of its jobs.
@@ -79,6 +81,7 @@ def add_recurring(request: Request, services: ServicesDep, submitter: SubmitterD
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     wanted = parse_request(RecurringRequest, body)
     spec, _ = keep_export(submitter.claim(wanted.job.spec(), "job."), services.settings, "job.")
+    [spec] = into_queues(services, submitter, [spec], prefix="job.")
     check_policy(services.settings.policy, [spec], prefix="job.")
     check_pods(services.settings, [spec], prefix="job.")
     if spec.client_key is not None:
@@ -137,6 +140,7 @@ def _view(schedule: Schedule) -> RecurringView:
         "user": stored.spec.user,
         "command": list(stored.spec.command),
         "priority": stored.spec.priority,
+        "queue": stored.spec.queue or None,
         "min_workers": stored.spec.min_workers,
         "max_workers": stored.spec.max_workers,
         "export": export_view(stored.spec.export),

@@ -11,6 +11,7 @@ from scheduler.errors import InvalidInput
 from scheduler.http.admission.export import keep_export
 from scheduler.http.admission.owner import SubmitterDep
 from scheduler.http.admission.pods import check_pods
+from scheduler.http.admission.queues import into_queues
 from scheduler.http.admission.supported import check_policy
 from scheduler.http.body import BatchBody, JobBody, documented_body
 from scheduler.http.errors import documented
@@ -65,6 +66,7 @@ def submit_job(
             raise InvalidInput("client_key", "differs from the header Idempotency-Key: use only one of them")
         wanted.client_key = idempotency_key
     spec, left_out = keep_export(submitter.claim(wanted.spec()), services.settings)
+    [spec] = into_queues(services, submitter, [spec])
     _check_keys([spec])
     check_bookings(services, [spec])
     check_policy(services.settings.policy, [spec])
@@ -89,6 +91,7 @@ def submit_batch(request: Request, services: ServicesDep, submitter: SubmitterDe
     settings = services.settings
     jobs = enumerate(submitter.claim_each(parse_batch(body, settings.http)))
     specs = [keep_export(spec, settings, f"jobs.{index}.")[0] for index, spec in jobs]
+    specs = into_queues(services, submitter, specs, prefix="jobs.{}.")
     _check_keys(specs, batch=True)
     check_bookings(services, specs, batch=True)
     check_policy(settings.policy, specs, prefix="jobs.{}.")

@@ -19,6 +19,7 @@ from scheduler.http.schemas.token_requests import TokenRequest
 from scheduler.http.schemas.unreadable import UnreadableView, unreadable_views
 from scheduler.http.services import ServicesDep
 from scheduler.model.identity import IdentifiedBy, Role, UserToken
+from scheduler.model.queue_tree import check_exists
 
 router = APIRouter(tags=["users"])
 
@@ -37,6 +38,8 @@ class WhoamiView(TypedDict):
     token_id: int | None
     #: When that token expires; unix seconds; null: never.
     expires_at: float | None
+    #: The queue of its jobs that name none, as the token says; null: the one of which it is a member.
+    queue: str | None
 
 
 class TokenView(TypedDict):
@@ -56,6 +59,8 @@ class TokenView(TypedDict):
     expires_at: float | None
     #: When it was revoked; unix seconds; null: it was not.
     revoked_at: float | None
+    #: The queue of its user's jobs that name none; null: the one of which the user is a member.
+    queue: str | None
     #: Whether it opens anything now.
     valid: bool
 
@@ -90,6 +95,7 @@ def whoami(identity: IdentityDep) -> Response:
         "identified_by": identity.by.value,
         "token_id": identity.token_id,
         "expires_at": identity.expires_at,
+        "queue": identity.queue,
     }
     return JsonResponse(view)
 
@@ -108,6 +114,8 @@ def create_token(request: Request, services: ServicesDep, identity: IdentityDep,
         raise Conflict(
             "the first token must have the role admin, since nobody comes without one from it on; or set http.token"
         )
+    if wanted.queue is not None:
+        check_exists({queue.path: queue for queue in services.store.list_queues()}, wanted.queue)
     now = services.clock.wall()
     secret, token = new_token(
         wanted.user,
@@ -116,6 +124,7 @@ def create_token(request: Request, services: ServicesDep, identity: IdentityDep,
         now=now,
         created_by=identity.user or "",
         expires_at=None if wanted.expires_seconds is None else now + wanted.expires_seconds,
+        queue=wanted.queue,
     )
     token_id = services.store.add_token(token)
     created(request, f"token {token_id} of {token.user} ({token.role})")
@@ -154,5 +163,6 @@ def _view(token: UserToken, now: float) -> TokenView:
         "created_by": token.created_by,
         "expires_at": token.expires_at,
         "revoked_at": token.revoked_at,
+        "queue": token.queue,
         "valid": token.why_not(now) is None,
     }

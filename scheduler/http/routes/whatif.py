@@ -12,6 +12,7 @@ from scheduler.engine.whatif.priority_change import Size, Sizes, StartForecasts,
 from scheduler.errors import Conflict
 from scheduler.http.admission.owner import SubmitterDep
 from scheduler.http.admission.pods import check_pods
+from scheduler.http.admission.queues import into_queues
 from scheduler.http.body import JobBody, documented_body
 from scheduler.http.errors import RETRY_AFTER_SECONDS, ErrorCode, Refusal, documented
 from scheduler.http.explain.explanation import explain
@@ -110,7 +111,8 @@ class PriorityView(TypedDict):
 )
 def what_if(services: ServicesDep, submitter: SubmitterDep, body: JobBody) -> Response:
     """Predict when, where and with how many workers a job would start, and which jobs would lose workers."""
-    spec = submitter.claim(parse_request(JobRequest, body).spec())
+    claimed = submitter.claim(parse_request(JobRequest, body).spec())
+    [spec] = into_queues(services, submitter, [claimed])
     check_bookings(services, [spec])
     check_pods(services.settings, [spec])
     with services.compute_slot.turn(TURN_SECONDS):

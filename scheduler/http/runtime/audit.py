@@ -37,7 +37,7 @@ _READS = ("GET", "HEAD", "OPTIONS")
 #: Where a route leaves the name of what it has created.
 _OBJECT = "sched.object"
 #: What the parameters of a route name.
-_NOUNS = {"job_id": "job", "recurring_id": "recurring job", "token_id": "token"}
+_NOUNS = {"job_id": "job", "recurring_id": "recurring job", "token_id": "token", "path": "queue"}
 
 
 def created(request: Request, what: str) -> None:
@@ -162,7 +162,7 @@ def _record(scope: Scope, caller: Identity | Stranger, status: int, now: float) 
 
 
 def _route(scope: Scope) -> str:
-    return str(getattr(scope.get("route"), "path", ""))
+    return str(getattr(scope.get("route"), "path_format", ""))
 
 
 def _object(scope: Scope) -> str:

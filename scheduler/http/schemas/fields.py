@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from scheduler.config.numbers import Speed
+from scheduler.model.queue_tree import PATH_LENGTH_MAX, PATH_PATTERN, broken_path
 
 PLAIN = r"^[^\x00-\x1f\x7f]*$"
 _NO_NUL = r"^[^\x00]*$"
@@ -24,6 +25,13 @@ def _exported_name(name: Any) -> Any:
     return name
 
 
+def _queue_path(path: str) -> str:
+    """Raises `ValueError` with the rule that the path breaks."""
+    if (rule := broken_path(path)) is not None:
+        raise ValueError(rule)
+    return path
+
+
 def _printable(text: str) -> str:
     """Raises `ValueError` for deceptive characters: marks of direction, line separators, invisible ones."""
     odd = next((character for character in text if not character.isprintable()), None)
@@ -39,6 +47,14 @@ ClientKey = Annotated[str, StringConstraints(min_length=1, max_length=200, patte
 Text = Annotated[str, StringConstraints(max_length=ARGUMENT_LENGTH_MAX, pattern=_NO_NUL)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._/-]+$")]
 BookingName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=BOOKING_NAME)]
+QueuePath = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=PATH_LENGTH_MAX),
+    AfterValidator(_queue_path),
+    WithJsonSchema(
+        {"type": "string", "minLength": 1, "maxLength": PATH_LENGTH_MAX, "pattern": PATH_PATTERN},
+    ),
+]
 GpuType = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE]
 LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=PLAIN), PRINTABLE]
 Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]

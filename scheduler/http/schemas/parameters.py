@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from scheduler.errors import InvalidInput
+from scheduler.http.schemas.fields import QueuePath
 
 SQL_ID_MAX = 2**63 - 1
 LINE = r"^[^\x00-\x1f\x7f]*$"
@@ -14,6 +15,7 @@ NodePath = Annotated[str, Path(min_length=1, max_length=253, pattern=LINE, descr
 WorkerPath = Annotated[
     str, Path(max_length=40, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$", description="Id of the worker, such as 12-3.")
 ]
+QueueParameter = Annotated[QueuePath, Path(description="Path of the queue, such as lab/vision.")]
 Limit = Annotated[
     int, Query(ge=1, le=SQL_ID_MAX, description="Maximum number of results; the server may return fewer.")
 ]

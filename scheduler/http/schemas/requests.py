@@ -34,6 +34,7 @@ from scheduler.http.schemas.fields import (
     GpuType,
     Labels,
     Line,
+    QueuePath,
     Request,
     SpeedAt,
     Text,
@@ -47,6 +48,7 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.job_fields import JOB_FIELDS
 from scheduler.model.pod_template import broken_template_rule, canonical_template
+from scheduler.model.queue import ROOT
 from scheduler.model.shape import shape_of
 
 #: Limit on positions: many languages read larger numbers in JSON as floats.
@@ -173,6 +175,7 @@ class JobRequest(Request):
     speedup: Annotated[list[SpeedAt], Field(max_length=64)] = Field(default_factory=list)
     oversell: bool = False
     booking: BookingName | None = None
+    queue: QueuePath | None = None
     client_key: ClientKey | None = None
     pod_template: dict[str, Any] | None = None
     data: DataRequest | None = None
@@ -259,6 +262,7 @@ class JobRequest(Request):
             expected_seconds=self.expected_seconds,
             speedup=tuple((int(workers), speed) for workers, speed in self.speedup),
             booking=self.booking,
+            queue=ROOT if self.queue is None else self.queue,
             client_key=self.client_key,
             pod_template=template,
             data=None if self.data is None else self.data.data(),

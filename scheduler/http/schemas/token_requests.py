@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import StringConstraints
 
 from scheduler.config.numbers import Duration
-from scheduler.http.schemas.fields import PLAIN, PRINTABLE, Line, Request
+from scheduler.http.schemas.fields import PLAIN, PRINTABLE, Line, QueuePath, Request
 
 UserName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE]
 
@@ -28,3 +28,5 @@ class TokenRequest(Request):
     name: Line = ""
     #: When it expires, from now on; null: never.
     expires_seconds: Duration | None = None
+    #: The queue of its user's jobs that name none; null: the one of which the user is a member.
+    queue: QueuePath | None = None

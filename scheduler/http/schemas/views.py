@@ -151,6 +151,7 @@ class JobView(TypedDict):
     speedup: list[tuple[int, float]]
     oversell: bool
     booking: str | None
+    queue: str | None
     client_key: str | None
     #: Pod template of its workers, on Kubernetes.
     pod_template: dict[str, Any] | None
@@ -259,6 +260,7 @@ def job_view(job: Job, reports: ReportBox) -> JobView:
         "speedup": [(workers, speed) for workers, speed in spec.speedup],
         "oversell": shape.oversell,
         "booking": spec.booking,
+        "queue": spec.queue or None,
         "client_key": spec.client_key,
         "pod_template": None if spec.pod_template is None else parse_template(spec.pod_template),
         "data": None if spec.data is None else data_view(spec.data),

@@ -15,6 +15,7 @@ from scheduler.model.hosts import Member
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import JobSpec, Placement, Runtime
 from scheduler.model.node import NodeFailure
+from scheduler.model.queue import ROOT, SlotsByType
 from scheduler.model.ranges import NOTHING, Ranges
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import ClosedSlot, SlotClosure
@@ -156,6 +157,34 @@ def words_from_text(text: str) -> tuple[str, ...]:
     return texts(_decode(text))
 
 
+def names_to_text(names: tuple[str, ...]) -> str:
+    return _encode(names) if names else EMPTY
+
+
+def names_from_text(text: str) -> tuple[str, ...]:
+    """Different names."""
+    names = texts(_decode(text)) if text != EMPTY else ()
+    if len(set(names)) < len(names):
+        raise BrokenText("must not have a name twice")
+    return names
+
+
+def slots_by_type_to_text(slots: SlotsByType) -> str:
+    return pairs_to_text(slots)
+
+
+def slots_by_type_from_text(text: str) -> SlotsByType:
+    if text == EMPTY:
+        return ()
+    found = tuple(
+        (a_text(kind), whole(count, 0, int(bounds.SLOTS_OF_QUEUE.high))) for kind, count in two(_decode(text))
+    )
+    kinds = [kind for kind, _ in found]
+    if kinds != sorted(set(kinds)):
+        raise BrokenText("must have each GPU type once, in their order")
+    return found
+
+
 def failures_to_text(failures: tuple[NodeFailure, ...]) -> str:
     return _encode([(failure.job_id, failure.at) for failure in failures])
 
@@ -225,6 +254,7 @@ def spec_from_text(text: str) -> JobSpec:
         expected_seconds=_within(data.get("expected_seconds"), bounds.DURATION),
         speedup=speedup_from_data(data.get("speedup", [])),
         booking=maybe(data.get("booking"), a_text),
+        queue=a_text(data.get("queue", ROOT)),
         client_key=maybe(data.get("client_key"), a_text),
         pod_template=maybe(data.get("pod_template"), _template),
         data=maybe(data.get("data"), _data_from_data),

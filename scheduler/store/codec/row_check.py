@@ -44,6 +44,7 @@ _RANGES: dict[str, Range] = {
     "priority": _SMALL,
     "spec_priority": _SMALL,
     "priority_min": _SMALL,
+    "priority_max": _SMALL,
     "exit_code": _SMALL,
     "min_workers": _SOME_WORKERS,
     "max_workers": _SOME_WORKERS,

@@ -1,4 +1,4 @@
-"""Nodes, events, intents, bookings and recurring jobs as rows, and back."""
+"""Nodes, events, intents, bookings, queues and recurring jobs as rows, and back."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,13 +13,19 @@ from scheduler.model.identity import Role, UserToken
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.node import Node, NodeHealth, NodeIntent
+from scheduler.model.queue import Queue
+from scheduler.model.queue_tree import broken_path
 from scheduler.model.shape import WorkerShape
 from scheduler.store.codec.job_rows import Values
 from scheduler.store.codec.json_text import (
     failures_from_text,
     failures_to_text,
     labels_from_text,
+    names_from_text,
+    names_to_text,
     pairs_to_text,
+    slots_by_type_from_text,
+    slots_by_type_to_text,
     slots_from_text,
     slots_to_text,
     spec_from_text,
@@ -159,13 +165,14 @@ def intent_values(intent: Intent) -> Values:
         "min_workers": intent.min_workers,
         "max_workers": intent.max_workers,
         "booking": intent.booking,
+        "queue": intent.queue,
     }
 
 
 def intent_from_row(row: Row[Any]) -> Intent:
     kind = IntentKind(row.kind)
     expected = {kind.about} | ({"priority"} if kind is IntentKind.PRIORITY else set())
-    for column in ("job_id", "node", "booking", "priority"):
+    for column in ("job_id", "node", "booking", "queue", "priority"):
         if (getattr(row, column) is not None) != (column in expected):
             raise BrokenColumn(f"{column}: does not go with an intent of kind {kind}")
     if (row.min_workers is not None or row.max_workers is not None) != (kind is IntentKind.SCALE):
@@ -180,6 +187,7 @@ def intent_from_row(row: Row[Any]) -> Intent:
         min_workers=row.min_workers,
         max_workers=row.max_workers,
         booking=row.booking,
+        queue=row.queue,
     )
 
 
@@ -224,6 +232,38 @@ def booking_from_row(row: Row[Any]) -> Booking:
     )
 
 
+def queue_values(queue: Queue) -> Values:
+    return {
+        "path": queue.path,
+        "created_at": queue.created_at,
+        "guarantee": slots_by_type_to_text(queue.guarantee),
+        "limit": slots_by_type_to_text(queue.limit),
+        "weight": queue.weight,
+        "share_users": queue.share_users,
+        "user_limit": queue.user_limit,
+        "priority_max": queue.priority_max,
+        "max_jobs": queue.max_jobs,
+        "members": names_to_text(queue.members),
+    }
+
+
+def queue_from_row(row: Row[Any]) -> Queue:
+    if (rule := broken_path(row.path)) is not None:
+        raise BrokenColumn(f"path: {rule}")
+    return Queue(
+        path=row.path,
+        created_at=row.created_at,
+        guarantee=slots_by_type_from_text(row.guarantee),
+        limit=slots_by_type_from_text(row.limit),
+        weight=row.weight,
+        share_users=bool(row.share_users),
+        user_limit=row.user_limit,
+        priority_max=row.priority_max,
+        max_jobs=row.max_jobs,
+        members=names_from_text(row.members),
+    )
+
+
 def token_from_row(row: Row[Any]) -> UserToken:
     return UserToken(
         id=row.id,
@@ -236,6 +276,7 @@ def token_from_row(row: Row[Any]) -> UserToken:
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,
         made_from=row.made_from,
+        queue=row.queue,
     )
 
 

@@ -39,7 +39,7 @@ def queue_values(job_id: JobId, queue: DataQueue, mark: str) -> Values:
     }
 
 
-def queue_from_row(row: Row[Any]) -> DataQueue:
+def data_queue_from_row(row: Row[Any]) -> DataQueue:
     """Without its readers. The row has the job's `data`, too."""
     if not isinstance(row.data, str):
         raise BrokenColumn("the job has no data")

@@ -16,7 +16,7 @@ from scheduler.store.codec.job_rows import WORKER_COLUMNS, homeless, workers_by_
 from scheduler.store.codec.reading import Found, SetAside
 from scheduler.store.codec.rows import NODE_COLUMNS, intent_from_row, node_from_row, read_nodes
 from scheduler.store.engine_side import leadership
-from scheduler.store.requests import bookings
+from scheduler.store.requests import bookings, queues
 from scheduler.store.sql.engine_tables import jobs, nodes, workers
 from scheduler.store.sql.request_tables import intents
 from scheduler.store.sql.sequences import highest_job_id
@@ -66,6 +66,7 @@ def load_world(connection: Connection, aside: SetAside) -> StoredWorld:
         nodes=found_nodes,
         highest_job_id=highest_job_id,
         bookings=bookings.promised(connection, aside),
+        queues=queues.present(connection, aside),
         admitted_job_id=admitted_job_id,
         revision=lease.revision,
         unreadable=tuple(aside.rows),
@@ -89,6 +90,7 @@ def load_news(connection: Connection, since: int, aside: SetAside) -> StoredNews
         jobs=tuple(jobs_from_rows(connection.execute(_CHANGED_JOBS, after), live, aside)),
         nodes=tuple(aside.read(nodes, connection.execute(_CHANGED_NODES, after), node_from_row)),
         bookings=bookings.promised(connection, aside),
+        queues=queues.present(connection, aside),
         highest_job_id=highest_job_id(connection),
         revision=lease.revision,
         node_count=connection.execute(_NODE_COUNT).scalar_one(),
@@ -105,7 +107,7 @@ def _job_ids(connection: Connection) -> tuple[int, int]:
 
 
 def take_inbox(connection: Connection, limit: int, aside: SetAside) -> Inbox:
-    """The oldest intents with the jobs and bookings that they ask for; these jobs have no workers yet."""
+    """The oldest intents with the jobs, bookings and queues that they are about; these jobs have no workers yet."""
     arrived = _arrived(connection, limit, aside)
     if not arrived:
         return Inbox((), (), unreadable=tuple(aside.rows))
@@ -113,7 +115,9 @@ def take_inbox(connection: Connection, limit: int, aside: SetAside) -> Inbox:
     submitted = _submitted(connection, min(named), max(named), aside) if named else ()
     booked = any(intent.kind is IntentKind.BOOK for intent in arrived)
     requested = bookings.requested(connection, aside) if booked else ()
-    return Inbox(tuple(arrived), submitted, requested, tuple(aside.rows))
+    set_anew = any(intent.kind is IntentKind.QUEUE for intent in arrived)
+    present = queues.present(connection, aside) if set_anew else None
+    return Inbox(tuple(arrived), submitted, requested, tuple(aside.rows), present)
 
 
 def _arrived(connection: Connection, limit: int, aside: SetAside) -> list[Intent]:

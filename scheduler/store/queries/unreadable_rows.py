@@ -20,10 +20,11 @@ from scheduler.store.codec.rows import (
     event_from_row,
     intent_from_row,
     node_from_row,
+    queue_from_row,
     recurring_from_row,
     token_from_row,
 )
-from scheduler.store.codec.shard_rows import READER_COLUMNS, queue_from_row, reader_from_row, set_aside_from_row
+from scheduler.store.codec.shard_rows import READER_COLUMNS, data_queue_from_row, reader_from_row, set_aside_from_row
 from scheduler.store.records import StoredRow
 from scheduler.store.sql.engine_tables import counters, events, generations, jobs, lease, nodes, workers
 from scheduler.store.sql.identity_tables import audit, tokens
@@ -31,6 +32,7 @@ from scheduler.store.sql.request_tables import (
     bookings,
     data_queues,
     intents,
+    queues,
     recurring,
     shard_readers,
     shards_set_aside,
@@ -48,7 +50,7 @@ def _checked(row: RawRow) -> RawRow:
     return row
 
 
-_QUEUES = select(*data_queues.columns, jobs.c.data).join(jobs, jobs.c.id == data_queues.c.job_id)
+_DATA_QUEUES = select(*data_queues.columns, jobs.c.data).join(jobs, jobs.c.id == data_queues.c.job_id)
 #: How rows of each table are read, but for those of jobs, which are read with their workers.
 _READ: dict[str, tuple[Table, Select[Any], Make]] = {
     table.name: (table, query, make)
@@ -57,10 +59,11 @@ _READ: dict[str, tuple[Table, Select[Any], Make]] = {
         (nodes, select(*NODE_COLUMNS), node_from_row),
         (intents, select(intents), intent_from_row),
         (bookings, select(bookings), booking_from_row),
+        (queues, select(queues), queue_from_row),
         (recurring, select(recurring), recurring_from_row),
         (webhooks, select(webhooks), _checked),
         (generations, select(generations), lambda row: members_from_text(row.members)),
-        (data_queues, _QUEUES, queue_from_row),
+        (data_queues, _DATA_QUEUES, data_queue_from_row),
         (shard_readers, select(*READER_COLUMNS), reader_from_row),
         (shards_set_aside, select(shards_set_aside), set_aside_from_row),
         (tokens, select(tokens), token_from_row),

@@ -25,7 +25,7 @@ from scheduler.store.codec.reading import SetAside, unreadable
 from scheduler.store.codec.rows import event_values
 from scheduler.store.codec.shard_rows import (
     READER_COLUMNS,
-    queue_from_row,
+    data_queue_from_row,
     queue_values,
     reader_from_row,
     reader_values,
@@ -173,7 +173,7 @@ def read(connection: Connection, job_ids: Sequence[JobId], aside: SetAside) -> M
 
 def _whole(queues: Iterable[Row[Any]], readers: Iterable[Row[Any]], aside: SetAside) -> dict[JobId, DataQueue]:
     """Queues with their readers. One of which a reader cannot be read cannot be either."""
-    found = dict(aside.read(data_queues, queues, lambda row: (JobId(row.job_id), queue_from_row(row))))
+    found = dict(aside.read(data_queues, queues, lambda row: (JobId(row.job_id), data_queue_from_row(row))))
     for job_id, (key, reader) in aside.read(
         shard_readers, readers, lambda row: (JobId(row.job_id), reader_from_row(row))
     ):

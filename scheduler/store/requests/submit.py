@@ -13,6 +13,7 @@ from scheduler.store.codec.job_rows import submitted_values, template_of
 from scheduler.store.codec.rows import event_values, intent_values
 from scheduler.store.codec.shard_rows import new_queue_values
 from scheduler.store.records import Submitted
+from scheduler.store.requests import queues
 from scheduler.store.sql.bulk_statements import Statements
 from scheduler.store.sql.engine_tables import counters, jobs
 from scheduler.store.sql.sequences import take_ids
@@ -37,13 +38,15 @@ def submit(
 ) -> list[Submitted]:
     """Store the jobs whose client key is new, each with its nonce, SUBMIT intent and event.
 
-    Raises `Conflict` for a key of another user's job.
+    Raises `Conflict` for a key of another user's job, `InvalidInput` for a queue that does not exist, and
+    `LimitReached` for one that takes no more jobs.
     """
     known = _known_keys(connection, specs)
     fresh = _first_of_each_key([spec for spec in specs if spec.client_key is None or spec.client_key not in known])
     if not fresh:
         return [Submitted(known[spec.client_key or ""], created=False) for spec in specs]
     first = take_ids(connection, jobs=len(fresh), intents=len(fresh), events=len(fresh))
+    queues.admit(connection, fresh)
     template = template_of(fresh)
     nonces = random_bytes(NONCE_BYTES * len(fresh)).hex("-", NONCE_BYTES).split("-")
     job_rows, intent_rows, event_rows, queue_rows = [], [], [], []
@@ -121,10 +124,12 @@ def _check_intent(intent: Intent) -> None:
     """Raise `InvalidInput` for what the table's constraints would refuse."""
     if intent.kind is IntentKind.SUBMIT:
         raise InvalidInput("kind", "SUBMIT comes with a job: use submit")
+    if intent.kind is IntentKind.QUEUE:
+        raise InvalidInput("kind", "QUEUE comes with a change of the queue: use set_queue")
     about = intent.kind.about
     if getattr(intent, about) is None:
         raise InvalidInput(about, f"{intent.kind} needs one")
-    for other in {"job_id", "node", "booking"} - {about}:
+    for other in {"job_id", "node", "booking", "queue"} - {about}:
         if getattr(intent, other) is not None:
             raise InvalidInput(other, f"{intent.kind} takes none")
     if (intent.priority is not None) != (intent.kind is IntentKind.PRIORITY):

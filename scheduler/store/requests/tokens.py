@@ -31,6 +31,7 @@ def add(connection: Connection, token: UserToken) -> int:
         "expires_at": token.expires_at,
         "revoked_at": token.revoked_at,
         "made_from": token.made_from,
+        "queue": token.queue,
     }
     return int(connection.execute(insert(tokens).values(row).returning(tokens.c.id)).scalar_one())
 

@@ -53,6 +53,9 @@ counters = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
+#: Selects the unfinished jobs of queues, in the words of their index.
+IS_OF_A_QUEUE = text("finished_at IS NULL AND queue <> ''")
+
 #: A job as it was submitted: no UPDATE writes these columns.
 SUBMITTED = (
     Column("name", Text, nullable=False),
@@ -80,6 +83,8 @@ SUBMITTED = (
     # NULL is false, here and in the other columns that are younger than their table.
     Column("oversell", Boolean),
     Column("booking", Text),
+    # Empty is the root.
+    Column("queue", Text, nullable=False, server_default=text("''")),
     # NULL is none.
     Column("data", Text),
     Column("export", Text),
@@ -149,6 +154,7 @@ jobs = Table(
     UniqueConstraint("id", "active"),
     Index(None, "state", "id"),
     Index(None, "revision"),
+    Index(None, "queue", sqlite_where=IS_OF_A_QUEUE, postgresql_where=IS_OF_A_QUEUE),
     Index(
         None,
         "finished_at",

@@ -20,6 +20,8 @@ tokens = Table(
     Column("revoked_at", Double),
     # The token whose holder got this one; NULL: none.
     Column("made_from", BigInteger),
+    # NULL: as the members of queues say.
+    Column("queue", Text),
     one_of("role", Role),
     UniqueConstraint("digest"),
     # An id is never given twice.

@@ -71,10 +71,12 @@ intents = Table(
     Column("min_workers", BigInteger),
     Column("max_workers", BigInteger),
     Column("booking", Text),
+    Column("queue", Text),
     one_of("kind", IntentKind),
     CheckConstraint("(node IS NOT NULL) = (kind IN ('CORDON', 'DRAIN', 'UNCORDON'))", name="node"),
     CheckConstraint("(booking IS NOT NULL) = (kind IN ('BOOK', 'UNBOOK'))", name="booking"),
-    CheckConstraint("(job_id IS NULL) = (node IS NOT NULL OR booking IS NOT NULL)", name="target"),
+    CheckConstraint("(queue IS NOT NULL) = (kind = 'QUEUE')", name="queue"),
+    CheckConstraint("(job_id IS NULL) = (node IS NOT NULL OR booking IS NOT NULL OR queue IS NOT NULL)", name="target"),
     CheckConstraint("(priority IS NOT NULL) = (kind = 'PRIORITY')", name="priority"),
     CheckConstraint("(min_workers IS NOT NULL OR max_workers IS NOT NULL) = (kind = 'SCALE')", name="scale"),
     # A job enters the queue once.
@@ -107,6 +109,21 @@ bookings = Table(
     one_of("state", set(BookingState) - {BookingState.OVER}),
     CheckConstraint("start_at < end_at", name="window"),
     CheckConstraint("workers >= 1 AND slots_per_worker >= 1", name="size"),
+)
+
+queues = Table(
+    "queues",
+    metadata,
+    Column("path", Text, primary_key=True),
+    Column("created_at", Double, nullable=False),
+    Column("guarantee", Text, nullable=False),
+    Column("limit", Text, nullable=False),
+    Column("weight", Double, nullable=False),
+    Column("share_users", Boolean, nullable=False),
+    Column("user_limit", BigInteger),
+    Column("priority_max", BigInteger),
+    Column("max_jobs", BigInteger),
+    Column("members", Text, nullable=False),
 )
 
 webhooks = Table(

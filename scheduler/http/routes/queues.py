@@ -1,0 +1,210 @@
+"""Queues: the tree among which the slots of the cluster are divided."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from scheduler.errors import Conflict, NotFound
+from scheduler.http.body import Body, documented_body
+from scheduler.http.errors import documented
+from scheduler.http.json import JsonResponse
+from scheduler.http.runtime.audit import created
+from scheduler.http.schemas.parameters import QueueParameter
+from scheduler.http.schemas.queue_requests import QueueChangeRequest, QueueFields, QueueRequest
+from scheduler.http.schemas.requests import parse_request
+from scheduler.http.services import Services, ServicesDep
+from scheduler.model.queue import Queue, ancestry
+from scheduler.model.queue_tree import Queues, nearest, unknown_queue
+from scheduler.model.world import World
+
+router = APIRouter(tags=["queues"])
+
+
+class QueueView(TypedDict):
+    #: Its names from the first level down, joined by slashes.
+    path: str
+    #: Slots that its jobs get back from borrowers whenever they need them, by GPU type; `*`: of any.
+    guarantee: dict[str, int]
+    #: Slots that its jobs never exceed together, by GPU type; `*`: of any.
+    limit: dict[str, int]
+    #: Its part of what is lent, against that of the queues beside it.
+    weight: float
+    #: Whether what it has is divided among its users.
+    share_users: bool
+    #: Slots that one user may hold in it; null: as many as the queue.
+    user_limit: int | None
+    #: Highest priority that its jobs may have; null: any.
+    priority_max: int | None
+    #: Most jobs that it may contain before they end; null: any number.
+    max_jobs: int | None
+    #: Users, and groups as `@name`, who may submit to it; empty: as its parent says.
+    members: list[str]
+    #: When it was created; unix seconds.
+    created_at: float
+    #: Its jobs without workers that have not ended, with those of the queues inside it.
+    jobs_waiting: int
+    #: Its jobs that start, run or stop, with those of the queues inside it.
+    jobs_running: int
+    #: Slots that its jobs hold now, with those of the queues inside it.
+    slots_held: int
+
+
+class QueueList(TypedDict):
+    #: All queues by path.
+    queues: list[QueueView]
+
+
+class QueueNamed(TypedDict):
+    #: Its path.
+    path: str
+
+
+@dataclass(slots=True)
+class _Load:
+    """What the jobs of a queue and of those inside it are and hold."""
+
+    waiting: int = 0
+    running: int = 0
+    slots: int = 0
+
+
+@router.get("/v1/queues", response_model=QueueList, responses=documented())
+def list_queues(services: ServicesDep) -> Response:
+    """List all queues by path."""
+    queues = _stored(services)
+    loads = _loads(queues, services.board.world)
+    view: QueueList = {"queues": [_view(queue, loads) for queue in queues.values()]}
+    return JsonResponse(view)
+
+
+@router.post(
+    "/v1/queues",
+    status_code=201,
+    response_model=QueueView,
+    responses=documented(409, 413, 415),
+    openapi_extra=documented_body("QueueRequest"),
+)
+def create_queue(request: Request, services: ServicesDep, body: Body) -> Response:
+    """Create a queue. The queue that would contain it must exist."""
+    wanted = parse_request(QueueRequest, body)
+
+    def make(before: Queue | None) -> Queue:
+        if before is not None:
+            raise Conflict(f"queue {wanted.path} already exists: change it, or use another path")
+        return wanted.queue(wanted.path, services.clock.now())
+
+    return _set(services, wanted.path, make, request=request)
+
+
+@router.get("/v1/queues/{path:path}", response_model=QueueView, responses=documented(404))
+def show_queue(services: ServicesDep, path: QueueParameter) -> Response:
+    """Get a queue."""
+    queues = _stored(services)
+    queue = queues.get(path) or services.store.get_queue(path)
+    if queue is None:
+        raise NotFound(unknown_queue(path, queues))
+    return JsonResponse(_view(queue, _loads(queues, services.board.world)))
+
+
+@router.put(
+    "/v1/queues/{path:path}",
+    response_model=QueueView,
+    responses=documented(409, 413, 415),
+    openapi_extra=documented_body("QueueFields"),
+)
+def put_queue(services: ServicesDep, path: QueueParameter, body: Body) -> Response:
+    """Create a queue, or replace all that is set of it. Its jobs stay."""
+    wanted = parse_request(QueueFields, body)
+
+    def make(before: Queue | None) -> Queue:
+        return wanted.queue(path, services.clock.now() if before is None else before.created_at)
+
+    return _set(services, path, make, anew=True)
+
+
+@router.patch(
+    "/v1/queues/{path:path}",
+    response_model=QueueView,
+    responses=documented(404, 409, 413, 415),
+    openapi_extra=documented_body("QueueChangeRequest"),
+)
+def change_queue(services: ServicesDep, path: QueueParameter, body: Body) -> Response:
+    """Change what is given of a queue, as a JSON merge patch (RFC 7396)."""
+    wanted = parse_request(QueueChangeRequest, body)
+
+    def make(before: Queue | None) -> Queue:
+        if before is None:
+            raise NotFound(f"queue {path} does not exist: see sched queue list")
+        return wanted.changed(before)
+
+    return _set(services, path, make)
+
+
+@router.delete("/v1/queues/{path:path}", response_model=QueueNamed, responses=documented(404, 409))
+def delete_queue(services: ServicesDep, path: QueueParameter) -> Response:
+    """Delete a queue that contains neither queues nor jobs that have not ended."""
+    services.store.delete_queue(path, services.clock.now())
+    _changed(services)
+    view: QueueNamed = {"path": path}
+    return JsonResponse(view)
+
+
+def _set(
+    services: Services,
+    path: str,
+    make: Callable[[Queue | None], Queue],
+    *,
+    anew: bool = False,
+    request: Request | None = None,
+) -> Response:
+    """`request`: the one that creates it."""
+    queue = services.store.set_queue(path, make, services.clock.now(), anew=anew)
+    if request is not None:
+        created(request, f"queue {path}")
+    _changed(services)
+    view = _view(queue, _loads({**_stored(services), path: queue}, services.board.world))
+    return JsonResponse(view, status_code=200 if request is None else 201)
+
+
+def _changed(services: Services) -> None:
+    """Have the next tick read the queues, and whoever waits for events look."""
+    services.wake()
+    services.events_bell.ring([None])
+
+
+def _stored(services: Services) -> Queues:
+    return {queue.path: queue for queue in services.store.list_queues()}
+
+
+def _loads(queues: Queues, world: World | None) -> dict[str, _Load]:
+    """Of each queue. Jobs of a queue that does not exist count in the innermost one around it that does."""
+    loads = {path: _Load() for path in queues}
+    for job in () if world is None else (*world.all_jobs(), *world.held.values()):
+        for path in ancestry(nearest(queues, job.spec.queue)):
+            if (load := loads.get(path)) is not None:
+                load.running += job.state.active
+                load.waiting += not job.state.active
+                load.slots += sum(len(worker.slot_ids) for worker in job.all_workers)
+    return loads
+
+
+def _view(queue: Queue, loads: dict[str, _Load]) -> QueueView:
+    load = loads.get(queue.path, _Load())
+    return {
+        "path": queue.path,
+        "guarantee": dict(queue.guarantee),
+        "limit": dict(queue.limit),
+        "weight": queue.weight,
+        "share_users": queue.share_users,
+        "user_limit": queue.user_limit,
+        "priority_max": queue.priority_max,
+        "max_jobs": queue.max_jobs,
+        "members": list(queue.members),
+        "created_at": queue.created_at,
+        "jobs_waiting": load.waiting,
+        "jobs_running": load.running,
+        "slots_held": load.slots,
+    }

@@ -1,0 +1,131 @@
+"""Requests about queues."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from scheduler.config.numbers import JobsOfQueue, Priority, SlotsOfQueue, Weight
+from scheduler.errors import InvalidInput
+from scheduler.http.schemas.fields import PLAIN, PRINTABLE, BrokenRule, GpuType, QueuePath, Request
+from scheduler.model.queue import Queue, SlotsByType
+from scheduler.model.queue_tree import GROUP_PREFIX
+
+#: Most GPU types that one queue names, and most users and groups.
+TYPES_MAX = 64
+MEMBERS_MAX = 1000
+
+
+def _named(member: str) -> str:
+    """Raises `ValueError` for a group without a name."""
+    if member == GROUP_PREFIX:
+        raise ValueError(f"must be the name of a user, or of a group after {GROUP_PREFIX}")
+    return member
+
+
+Member = Annotated[
+    str, StringConstraints(min_length=1, max_length=129, pattern=PLAIN), PRINTABLE, AfterValidator(_named)
+]
+Members = Annotated[list[Member], Field(max_length=MEMBERS_MAX)]
+#: The type `*` stands for slots of any.
+SlotsOfTypes = Annotated[dict[GpuType, SlotsOfQueue], Field(max_length=TYPES_MAX)]
+ChangedSlots = Annotated[dict[GpuType, SlotsOfQueue | None], Field(max_length=TYPES_MAX)]
+
+
+class QueueFields(Request):
+    """A queue without its path. GPU type `*` stands for slots of any type."""
+
+    #: Slots, by GPU type, that its jobs get back from borrowers whenever they need them.
+    guarantee: SlotsOfTypes = Field(default_factory=dict)
+    #: Slots, by GPU type, that its jobs never exceed together; a type that is not named is not limited.
+    limit: SlotsOfTypes = Field(default_factory=dict)
+    #: Its part of what is lent, against that of the queues beside it.
+    weight: Weight = 1.0
+    #: Whether what the queue has is divided among its users.
+    share_users: bool = False
+    #: Slots that one user may hold in it; null: as many as the queue.
+    user_limit: SlotsOfQueue | None = None
+    #: Highest priority that its jobs may have; null: any.
+    priority_max: Priority | None = None
+    #: Most jobs that it may contain before they end; null: any number.
+    max_jobs: JobsOfQueue | None = None
+    #: Users, and groups as `@name`, who may submit to it and to the queues inside it; empty: as its parent says.
+    members: Members = Field(default_factory=list)
+
+    def queue(self, path: str, created_at: float) -> Queue:
+        """Raises `InvalidInput` where fields contradict each other."""
+        return Queue(
+            path=path,
+            created_at=created_at,
+            guarantee=slots_by_type(self.guarantee),
+            limit=slots_by_type(self.limit),
+            weight=self.weight,
+            share_users=self.share_users,
+            user_limit=self.user_limit,
+            priority_max=self.priority_max,
+            max_jobs=self.max_jobs,
+            members=_different(self.members),
+        )
+
+
+class QueueRequest(QueueFields):
+    """A queue to create."""
+
+    #: Its names from the first level down, joined by slashes: `lab/vision`. The outer queue must exist.
+    path: QueuePath
+
+
+class QueueChangeRequest(Request):
+    """New values of a queue; omitted fields stay, and null puts a field back to its default."""
+
+    #: By GPU type; omitted types stay, null removes one.
+    guarantee: ChangedSlots | None = None
+    #: By GPU type; omitted types stay, null removes one.
+    limit: ChangedSlots | None = None
+    #: Null: 1.
+    weight: Weight | None = None
+    #: Null: false.
+    share_users: bool | None = None
+    #: Null: as many as the queue.
+    user_limit: SlotsOfQueue | None = None
+    #: Null: any.
+    priority_max: Priority | None = None
+    #: Null: any number.
+    max_jobs: JobsOfQueue | None = None
+    #: All of them; null: as its parent says.
+    members: Members | None = None
+
+    def broken_rule(self) -> BrokenRule | None:
+        if not self.model_fields_set:
+            return "body", "must contain at least one field"
+        return None
+
+    def changed(self, queue: Queue) -> Queue:
+        """The queue with these values. Raises `InvalidInput` where fields contradict each other."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        for name in ("guarantee", "limit"):
+            if name in given:
+                given[name] = _merged(name, getattr(queue, name), given[name])
+        if "members" in given:
+            given["members"] = _different(given["members"] or ())
+        base = Queue(queue.path, queue.created_at)
+        given = {name: getattr(base, name) if value is None else value for name, value in given.items()}
+        fields = {name: getattr(queue, name) for name in Queue.__slots__}
+        return Queue(**{**fields, **given})
+
+
+def slots_by_type(slots: dict[str, int]) -> SlotsByType:
+    return tuple(sorted(slots.items()))
+
+
+def _merged(field: str, before: SlotsByType, given: dict[str, int | None] | None) -> SlotsByType:
+    if given is None:
+        return ()
+    merged = {**dict(before), **given}
+    if len(merged) > TYPES_MAX:
+        raise InvalidInput(field, f"must name at most {TYPES_MAX} GPU types, not {len(merged)}")
+    return slots_by_type({kind: count for kind, count in merged.items() if count is not None})
+
+
+def _different(members: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(members)))

@@ -1,0 +1,58 @@
+"""`sched queue`, and jobs of a queue."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import Call
+from tests.cli.test_completion import completed
+from tests.daemon import running_daemon
+from tests.eventually import becomes
+
+Sched = Callable[..., Call]
+
+
+def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_daemon(tmp_path, slots=2) as daemon:
+        monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
+        assert alone("queue", "list").ok().err == "no queues: create one with sched queue create PATH\n"
+        rules = ("--guarantee", "1", "--guarantee", "H100=4", "--limit", "16", "--weight", "2", "--max-jobs", "5")
+        assert alone("queue", "create", "lab", *rules, "--share-users").ok().out == "queue lab created\n"
+        assert alone("queue", "create", "lab/vision", "--member", "ann", "--member", "@lab").ok()
+        said = alone("queue", "set", "lab", "--limit", "none", "--guarantee", "H100=none", "--user-limit", "3").ok()
+        assert said.out == "queue lab set\n"
+        lab = alone("queue", "show", "lab", "-o", "json").ok().document
+        assert (lab["limit"], lab["guarantee"], lab["user_limit"], lab["weight"]) == ({}, {"*": 1}, 3, 2.0)
+        assert (lab["share_users"], lab["max_jobs"]) == (True, 5)
+        said = alone("queue", "members", "lab/vision", "--add", "bob", "--remove", "ann").ok()
+        assert said.out.split() == ["@lab", "bob"]
+        job = alone("submit", "--queue", "lab/vision", "-o", "json", "--", "sleep", "60").ok().document["id"]
+        assert "lab/vision" in alone("show", str(job)).ok().out
+        assert "QUEUE" in alone("list").ok().out
+        tree = alone("queue", "list").ok().out
+        assert all(word in tree for word in ("lab", "  vision", "@lab bob"))
+        alone("queue", "delete", "lab").failed(1, "queue lab contains lab/vision: delete what is inside first")
+        becomes(lambda: completed("sched queue show lab/", str(daemon.state_dir)), ["lab/vision"])
+        alone("cancel", str(job)).ok()
+        becomes(lambda: alone("queue", "delete", "lab/vision").status, 0)
+        assert alone("queue", "delete", "lab").ok().out == "queue lab deleted\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("create", "Lab"), "PATH: each name must be 1 to 63 of"),
+        (("create", "a", "--limit", "many"), "--limit: must be a whole number, or none, not 'many'"),
+        (("create", "a", "--limit", "4", "--limit", "5"), "--limit: must be a number of slots, or GPU=SLOTS"),
+        (("create", "a", "--limit", "4", "--limit", "none"), "--limit: none takes all away"),
+        (("create", "a", "--limit", "4", "--guarantee", "5"), "--guarantee: of * must be at most the limit 4, not 5"),
+        (("set", "a"), "give what to change, such as --limit 16 or --limit none"),
+        (("show", "a/b"), "queue 'a/b' does not exist"),
+        (("delete", "a"), "queue 'a' does not exist"),
+    ],
+)
+def test_what_cannot_be_is_one_line(sched: Sched, words: tuple[str, ...], said: str) -> None:
+    call = sched("queue", *words)
+    assert call.status != 0
+    call.failed(call.status, said)

@@ -1,0 +1,225 @@
+"""Queues over HTTP: what is set and refused, whose jobs come where, and what a queue takes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.http.admission.owner import Submitter
+from scheduler.http.admission.queues import into_queues
+from scheduler.model.event import EventKind
+from scheduler.model.identity import IdentifiedBy, Identity, Role
+from tests.http.site import TOKEN, Site
+from tests.specs import spec_of
+
+FIELDS: dict[str, Any] = {
+    "guarantee": {"*": 4, "H100": 2},
+    "limit": {"*": 16},
+    "weight": 2.0,
+    "share_users": True,
+    "user_limit": 3,
+    "priority_max": 5,
+    "max_jobs": 7,
+    "members": ["@lab", "ann"],
+}
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Iterator[Site]:
+    """A site whose users are known by their tokens; its client is an administrator."""
+    site = Site(tmp_path, token=TOKEN)
+    with site.served():
+        site.client.headers["authorization"] = f"Bearer {TOKEN}"
+        yield site
+    site.close()
+
+
+def create(site: Site, path: str, **fields: Any) -> None:
+    answer = site.client.post("/v1/queues", json={"path": path, **fields})
+    assert answer.status_code == 201, answer.text
+
+
+def submitted(site: Site, headers: dict[str, str], **fields: Any) -> str | None:
+    """The queue of a new job."""
+    answer = site.client.post("/v1/jobs", json={"command": ["true"], **fields}, headers=headers)
+    assert answer.status_code == 201, answer.text
+    queue: str | None = site.client.get(f"/v1/jobs/{answer.json()['id']}").json()["queue"]
+    return queue
+
+
+def refused(site: Site, headers: dict[str, str], **fields: Any) -> tuple[int, str, str]:
+    """Status, field and message of a refused submission."""
+    answer = site.client.post("/v1/jobs", json={"command": ["true"], **fields}, headers=headers)
+    error = answer.json()["error"]
+    return answer.status_code, error["field"], error["message"]
+
+
+def test_every_field_of_a_queue_comes_back(site: Site) -> None:
+    answer = site.client.post("/v1/queues", json={"path": "lab", **FIELDS})
+    assert answer.status_code == 201
+    assert site.woken.is_set()
+    view = site.client.get("/v1/queues/lab").json()
+    assert view == answer.json()
+    assert {key: view[key] for key in FIELDS} == FIELDS
+    assert (view["path"], view["jobs_waiting"], view["jobs_running"], view["slots_held"]) == ("lab", 0, 0, 0)
+
+
+def test_only_what_is_given_changes_and_null_puts_it_back(site: Site) -> None:
+    create(site, "lab", **FIELDS)
+    create(site, "lab/vision")
+    given = {"limit": {"H100": 8}, "guarantee": {"H100": None}, "user_limit": None, "weight": None, "members": None}
+    view = site.client.patch("/v1/queues/lab", json=given).json()
+    assert (view["limit"], view["guarantee"], view["user_limit"]) == ({"*": 16, "H100": 8}, {"*": 4}, None)
+    assert (view["weight"], view["members"], view["max_jobs"]) == (1.0, [], 7)
+    assert site.client.patch("/v1/queues/lab", json={"limit": None}).json()["limit"] == {}
+    put = site.client.put("/v1/queues/lab/vision", json={"weight": 3.0}).json()
+    assert (put["path"], put["weight"]) == ("lab/vision", 3.0)
+    assert site.client.put("/v1/queues/lab/text", json={}).json()["weight"] == 1.0
+
+
+def test_the_tree_outlives_a_restart_and_ends_queue_by_queue(site: Site) -> None:
+    for path in ("lab", "lab/vision"):
+        create(site, path)
+    site.tick()
+    assert site.engine.world is not None
+    assert set(site.engine.world.queues) == {"lab", "lab/vision"}
+    site.kill_engine()
+    site.tick()
+    assert site.engine.world is not None
+    assert set(site.engine.world.queues) == {"lab", "lab/vision"}
+    assert site.client.delete("/v1/queues/lab").status_code == 409
+    for path in ("lab/vision", "lab"):
+        assert site.client.delete(f"/v1/queues/{path}").json() == {"path": path}
+    site.tick()
+    assert site.engine.world.queues == {}
+    kinds = [event.kind for _, event in site.store.list_events() if event.kind.startswith("QUEUE")]
+    assert kinds == [EventKind.QUEUE_SET] * 2 + [EventKind.QUEUE_DELETED] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"path": "lab"}, 409, "queue lab already exists: change it, or use another path"),
+        (
+            {"path": "Lab"},
+            422,
+            "path: each name must be 1 to 63 of a-z, 0-9, _, . and -, the first a letter or a digit",
+        ),
+        ({"path": "/".join("abcdefghi")}, 422, "path: must have at most 8 levels, not 9"),
+        (
+            {"path": "team/vision"},
+            422,
+            "path: queue 'team' does not exist: there are lab; create the outer queue first",
+        ),
+        ({"path": "a", "guarantee": {"*": 5}, "limit": {"*": 4}}, 422, "guarantee: of * must be at most the limit 4"),
+        ({"path": "a", "weight": 0}, 422, "weight: must be at least 1e-06"),
+        ({"path": "a", "limit": {"*": -1}}, 422, "limit.*: must be at least 0"),
+        ({"path": "a", "max_jobs": 1.5}, 422, "max_jobs: must be an integer"),
+        ({"path": "a", "members": ["@"]}, 422, "members.0: must be the name of a user, or of a group after @"),
+        ({"path": "a", "colour": "red"}, 422, "colour: unknown field"),
+    ],
+)
+def test_what_no_queue_can_be_is_refused_in_one_line(site: Site, body: dict[str, Any], status: int, said: str) -> None:
+    create(site, "lab")
+    answer = site.client.post("/v1/queues", json=body)
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"].startswith(said)
+
+
+def test_a_queue_that_does_not_exist_is_not_found(site: Site) -> None:
+    for method, body in (("GET", None), ("PATCH", {"weight": 2.0}), ("DELETE", None)):
+        answer = site.client.request(method, "/v1/queues/lab/vision", json=body)
+        assert answer.status_code == 404, method
+    assert site.client.patch("/v1/queues/lab", json={}).status_code == 422
+
+
+def test_a_queue_shows_the_jobs_and_slots_of_those_inside(site: Site) -> None:
+    for path in ("lab", "lab/vision", "team"):
+        create(site, path)
+    site.submit(queue="lab/vision", workers=2)
+    site.submit(queue="lab", workers=1000)
+    site.tick()
+    views = {view["path"]: view for view in site.client.get("/v1/queues").json()["queues"]}
+    numbers = {
+        path: [view[key] for key in ("jobs_running", "jobs_waiting", "slots_held")] for path, view in views.items()
+    }
+    assert numbers == {"lab": [1, 1, 2], "lab/vision": [1, 0, 2], "team": [0, 0, 0]}
+
+
+def test_only_administrators_set_queues(known: Site) -> None:
+    for role in (Role.VIEWER, Role.USER, Role.OPERATOR):
+        headers = known.user_header("ann", role)
+        assert known.client.post("/v1/queues", json={"path": "lab"}, headers=headers).status_code == 403
+        assert known.client.get("/v1/queues", headers=headers).status_code == 200
+
+
+def test_a_job_comes_into_the_innermost_queue_of_its_user(known: Site) -> None:
+    create(known, "lab", members=["ann", "bob"])
+    create(known, "lab/vision", members=["ann"])
+    create(known, "team", members=["carl", "bob"])
+    assert submitted(known, known.user_header("ann")) == "lab/vision"
+    assert submitted(known, known.user_header("ann"), queue="lab/vision") == "lab/vision"
+    assert submitted(known, known.user_header("dora")) is None
+    assert submitted(known, {}, user="carl") == "team"
+    said = "queue: bob is a member of lab, team: name the one to submit to"
+    assert refused(known, known.user_header("bob")) == (422, "queue", said)
+    assert submitted(known, known.user_header("bob"), queue="team") == "team"
+
+
+def test_a_token_names_the_queue_of_its_user(known: Site) -> None:
+    create(known, "lab")
+    answer = known.client.post("/v1/tokens", json={"user": "ann", "queue": "lab"})
+    headers = {"authorization": f"Bearer {answer.json()['token']}"}
+    assert known.client.get("/v1/whoami", headers=headers).json()["queue"] == "lab"
+    assert known.client.get("/v1/tokens").json()["tokens"][0]["queue"] == "lab"
+    assert submitted(known, headers) == "lab"
+    wrong = known.client.post("/v1/tokens", json={"user": "ann", "queue": "team"})
+    assert wrong.json()["error"]["message"] == "queue: queue 'team' does not exist: there are lab"
+
+
+def test_members_are_those_of_the_innermost_queue_that_has_any(known: Site) -> None:
+    create(known, "lab", members=["ann"])
+    create(known, "lab/vision")
+    create(known, "lab/text", members=["bob"])
+    assert submitted(known, known.user_header("ann"), queue="lab/vision") == "lab/vision"
+    said = "queue: ann is not a member of lab/text: its members are bob"
+    assert refused(known, known.user_header("ann"), queue="lab/text") == (403, "queue", said)
+    assert submitted(known, known.user_header("ann", Role.OPERATOR), queue="lab/text") == "lab/text"
+
+
+def test_what_a_queue_does_not_take_is_refused_in_one_line(known: Site) -> None:
+    create(known, "lab", max_jobs=1, priority_max=5)
+    create(known, "lab/vision", priority_max=9)
+    ann = known.user_header("ann")
+    said = "queue: queue 'lab/visoin' does not exist: in lab there are lab/vision"
+    assert refused(known, ann, queue="lab/visoin") == (422, "queue", said)
+    said = "priority: must be at most 5, as queue lab says, not 6"
+    assert refused(known, ann, queue="lab/vision", priority=6) == (422, "priority", said)
+    assert submitted(known, ann, queue="lab/vision", priority=5) == "lab/vision"
+    status, _, message = refused(known, ann, queue="lab")
+    assert (status, message) == (
+        429,
+        "queue: lab contains 1 jobs that have not ended, of at most 1: wait until some have ended",
+    )
+    changed = known.client.patch("/v1/jobs/1", json={"priority": 6}, headers=ann)
+    assert changed.json()["error"]["message"] == "priority: must be at most 5, as queue lab says, not 6"
+    batch = known.client.post("/v1/jobs/batch", json={"jobs": [{"command": "true"}, {"command": "true", "queue": "x"}]})
+    assert batch.json()["error"]["field"] == "jobs.1.queue"
+
+
+def test_a_recurring_job_keeps_the_queue_of_its_user(known: Site) -> None:
+    create(known, "lab", members=["ann"])
+    job = {"cron": "0 3 * * *", "job": {"command": "true"}}
+    answer = known.client.post("/v1/recurring", json=job, headers=known.user_header("ann"))
+    assert known.client.get(f"/v1/recurring/{answer.json()['id']}").json()["queue"] == "lab"
+
+
+def test_a_login_comes_into_the_queue_of_its_group(site: Site) -> None:
+    create(site, "lab", members=["@vision"])
+    services = replace(site.services, groups_of=lambda login: {"vision"} if login == "ann" else set())
+    ann, bob = (Submitter(Identity(name, Role.USER, IdentifiedBy.LOGIN)) for name in ("ann", "bob"))
+    [job] = into_queues(services, ann, [spec_of("j", user="ann")])
+    [other] = into_queues(services, bob, [spec_of("j", user="bob")])
+    assert (job.queue, other.queue) == ("lab", "")

@@ -1,0 +1,172 @@
+"""Queues in the store: created, changed and deleted with an event, and checked where jobs come in."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.errors import Conflict, InvalidInput, LimitReached, NotFound
+from scheduler.model.event import EventKind
+from scheduler.model.intent import IntentKind
+from scheduler.model.job import JobSpec
+from scheduler.model.job_state import JobState, StopReason
+from scheduler.model.queue import ANY_GPU, Queue
+from scheduler.model.world import Changes
+from scheduler.store import SqlStore
+from scheduler.store.codec.json_text import slots_by_type_from_text, slots_by_type_to_text
+from tests.store import garbage
+from tests.store.conftest import OpenStore
+from tests.store.desk import NOW, SPEC, admitted, lead
+
+FULL = Queue(
+    "lab",
+    NOW,
+    guarantee=((ANY_GPU, 4), ("H100", 2)),
+    limit=((ANY_GPU, 16),),
+    weight=2.5,
+    share_users=True,
+    user_limit=3,
+    priority_max=-5,
+    max_jobs=7,
+    members=("@lab", "ann"),
+)
+
+
+def put(store: SqlStore, path: str, **fields: object) -> Queue:
+    return store.set_queue(path, lambda _: Queue(path, NOW, **fields), NOW)  # type: ignore[arg-type]
+
+
+def told(store: SqlStore) -> list[tuple[EventKind, str]]:
+    """Events of queues."""
+    of_queues = (EventKind.QUEUE_SET, EventKind.QUEUE_DELETED)
+    return [(event.kind, event.detail) for _, event in store.list_events() if event.kind in of_queues]
+
+
+def ended(store: SqlStore, *specs: JobSpec) -> None:
+    """These jobs came and went."""
+    lease = lead(store)
+    jobs = admitted(store, lease, *specs)
+    over = (replace(job, state=JobState.CANCELLED, finished_at=NOW, stop_reason=StopReason.CANCELLED) for job in jobs)
+    store.commit(Changes(jobs=tuple(over)), lease, NOW)
+
+
+def test_every_field_comes_back_to_users_and_to_engines(store: SqlStore) -> None:
+    store.set_queue("lab", lambda _: FULL, NOW)
+    assert store.get_queue("lab") == FULL
+    assert store.list_queues() == store.load_world().queues == store.load_news(0).queues == (FULL,)
+
+
+def test_the_next_tick_is_asked_to_read_all_queues(store: SqlStore) -> None:
+    assert store.take_inbox(10).queues is None
+    put(store, "lab")
+    inbox = store.take_inbox(10)
+    assert [(intent.kind, intent.queue) for intent in inbox.intents] == [(IntentKind.QUEUE, "lab")]
+    assert inbox.queues == store.list_queues()
+
+
+def test_an_event_says_what_changed(store: SqlStore) -> None:
+    put(store, "lab", weight=2.0, members=("ann",))
+    put(store, "lab", limit=((ANY_GPU, 16), ("H100", 4)), members=("bob",))
+    put(store, "lab", limit=((ANY_GPU, 16), ("H100", 4)), members=("bob",))
+    store.delete_queue("lab", NOW)
+    assert told(store) == [
+        (EventKind.QUEUE_SET, "lab: created, weight 2, members 1 (with ann)"),
+        (EventKind.QUEUE_SET, "lab: limit none -> 16 H100=4, weight 2 -> 1, members 1 (with bob, without ann)"),
+        (EventKind.QUEUE_DELETED, "lab"),
+    ]
+
+
+def test_a_queue_stands_inside_one_that_exists(store: SqlStore) -> None:
+    with pytest.raises(InvalidInput, match="path: queue 'lab' does not exist: there are no queues; create the outer"):
+        put(store, "lab/vision")
+    put(store, "lab")
+    assert put(store, "lab/vision").parent == "lab"
+
+
+@pytest.mark.parametrize("path", ["", "/lab", "lab/", "lab//a", "Lab", ".lab", "a b", "l" * 64, "/".join("abcdefghi")])
+def test_a_path_that_no_queue_may_have_is_refused(store: SqlStore, path: str) -> None:
+    with pytest.raises(InvalidInput, match=r"path: (each name must be 1 to 63 of|must have at most 8 levels, not 9)"):
+        put(store, path)
+
+
+def test_a_queue_is_deleted_once_nothing_is_inside(store: SqlStore) -> None:
+    put(store, "lab")
+    put(store, "lab/vision")
+    put(store, "lab_2")
+    with pytest.raises(Conflict, match="queue lab contains lab/vision: delete what is inside first"):
+        store.delete_queue("lab", NOW)
+    ended(store, replace(SPEC, queue="lab/vision"))
+    store.submit([replace(SPEC, queue="lab/vision")], NOW)
+    with pytest.raises(Conflict, match="queue lab/vision contains 1 jobs that have not ended"):
+        store.delete_queue("lab/vision", NOW)
+    store.delete_queue("lab_2", NOW)
+    with pytest.raises(NotFound, match="queue 'lab_2' does not exist: there are lab"):
+        store.delete_queue("lab_2", NOW)
+
+
+def test_a_job_needs_a_queue_that_exists(store: SqlStore) -> None:
+    put(store, "lab")
+    put(store, "lab/vision")
+    with pytest.raises(InvalidInput, match="queue: queue 'lab/visoin' does not exist: in lab there are lab/vision"):
+        store.submit([SPEC, replace(SPEC, queue="lab/visoin")], NOW)
+    assert store.list_jobs() == []
+    [job] = store.submit([replace(SPEC, queue="lab/vision")], NOW)
+    stored = store.get_job(job.id)
+    assert stored is not None
+    assert stored.spec.queue == "lab/vision"
+
+
+def test_a_queue_takes_so_many_jobs_as_long_as_they_have_not_ended(store: SqlStore) -> None:
+    put(store, "lab", max_jobs=2)
+    put(store, "lab/vision")
+    vision = replace(SPEC, queue="lab/vision")
+    with pytest.raises(LimitReached, match="of at most 2, and 3 more were submitted where 2 would fit: wait"):
+        store.submit([vision] * 3, NOW)
+    ended(store, vision, vision)
+    store.submit([vision, replace(SPEC, queue="lab")], NOW)
+    with pytest.raises(LimitReached, match="queue: lab contains 2 jobs that have not ended, of at most 2: wait until"):
+        store.submit([vision], NOW)
+    assert len(store.submit([SPEC], NOW)) == 1
+
+
+def test_two_submissions_do_not_both_get_the_last_place(database_url: str, open_store: OpenStore) -> None:
+    stores = [open_store(database_url) for _ in range(2)]
+    put(stores[0], "lab", max_jobs=1)
+    both = Barrier(2)
+
+    def submit(store: SqlStore) -> bool:
+        both.wait()
+        try:
+            store.submit([replace(SPEC, queue="lab")], NOW)
+        except LimitReached:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(submit, stores)) == [False, True]
+
+
+def test_a_row_that_cannot_be_read_is_set_aside_and_can_be_replaced(store: SqlStore, database_url: str) -> None:
+    put(store, "lab")
+    put(store, "lab/vision")
+    with garbage.connected(database_url) as session:
+        session.execute("UPDATE queues SET guarantee = '[[' WHERE path = 'lab/vision'")
+    assert [queue.path for queue in store.list_queues()] == ["lab"]
+    [row] = store.unreadable
+    assert str(row).startswith("queues lab/vision: guarantee: not valid JSON")
+    assert [queue.path for queue in store.load_world().queues] == ["lab"]
+    store.set_queue("lab/vision", lambda _: Queue("lab/vision", NOW, weight=3.0), NOW, anew=True)
+    assert [queue.weight for queue in store.list_queues()] == [1.0, 3.0]
+
+
+KINDS = st.dictionaries(st.text(min_size=1), st.integers(0, 10_000_000))
+
+
+@given(slots=KINDS)
+@settings(max_examples=50)
+def test_slots_by_type_come_back_equal(slots: dict[str, int]) -> None:
+    by_type = tuple(sorted(slots.items()))
+    assert slots_by_type_from_text(slots_by_type_to_text(by_type)) == by_type
