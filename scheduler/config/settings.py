@@ -46,6 +46,11 @@ class PolicySettings(Section):
     tiresias_slot_seconds: SlotSeconds = Field(
         default=3600.0 * 16, gt=0, description="`tiresias`: slot-seconds after which a job falls into the second queue."
     )
+    fair_stop_seconds: Seconds | None = Field(
+        default=None,
+        description="A queue below its share, though not below its guarantee, makes jobs of queues above theirs shrink."
+        " After so long a run it may also stop them; unset: never.",
+    )
     near_end_seconds: Seconds = Field(
         default=5.0, description="A job does not grow if its time limit ends within this time."
     )

@@ -158,7 +158,7 @@ class World:
     withheld: Mapping[Subject, str] = field(default_factory=dict)
     #: Planned and open ones, by name.
     bookings: Mapping[str, Booking] = field(default_factory=dict)
-    #: By path; the root is there only if somebody set it.
+    #: By path; the root is not among them.
     queues: Mapping[str, Queue] = field(default_factory=dict)
     #: Rows that cannot be read, so that what they tell of is not here.
     unreadable: tuple[Unreadable, ...] = ()

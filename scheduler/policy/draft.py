@@ -13,8 +13,11 @@ from scheduler.policy.capacity.pools import Placements, reserved, shapes_of, who
 from scheduler.policy.capacity.priority_sums import SumsBelow
 from scheduler.policy.capacity.request import Chosen, Request, request_of
 from scheduler.policy.capacity.resources import Amount, Held, Rows, needs, pour
+from scheduler.policy.queues.shares import Shares
+from scheduler.policy.queues.tree import TOP, Lane
 from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.snapshot import Snapshot
+from scheduler.policy.snapshot.standing import standing_of
 from scheduler.policy.snapshot.usage_index import held_by
 
 
@@ -31,6 +34,8 @@ class Draft:
         self.places = snapshot.places
         self.usages = snapshot.usages
         self.victim_table = snapshot.victim_table
+        #: What queues hold as the draft goes on; None: there are no queues.
+        self.shares = Shares(standing_of(snapshot)) if snapshot.tree else None
         #: Grows with every change that may let a job fit that did not fit before.
         self.openings = 0
         self.starts: dict[JobId, Chosen] = {}
@@ -73,10 +78,25 @@ class Draft:
         """All that the job needs to start."""
         return request_of(self.ledger, self.places, job)
 
+    def lane(self, job: Job) -> Lane:
+        """The lane of the job among queues."""
+        return self.snapshot.tree.lane_of(job)
+
+    def outranks(self, a: Job, b: Job) -> bool:
+        """Whether `a` may take from `b` because it is more important; among queues, importance says nothing."""
+        lane = self.lane(a)
+        return (lane is TOP or lane.own == self.lane(b).own) and self.order.more_important(a, b)
+
     def start(self, job: Job, chosen: Chosen) -> None:
         self.starts[job.id] = tuple(map(dict, chosen))
         for shape, node_counts in zip(shapes_of(job), chosen, strict=True):
             self._occupy(shape, node_counts)
+        self.count(job, self.given_to(job))
+
+    def count(self, job: Job, held: Iterable[tuple[int, Amount]], sign: int = 1) -> None:
+        """Count these amounts as held by the job's queues, or with sign -1 as held no more."""
+        if self.shares is not None:
+            self.shares.put(self.lane(job), held, sign, pinned=not job.spec.preemptible)
 
     def given_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
         """Amounts that a job started by this draft gets, by position."""
@@ -86,8 +106,7 @@ class Draft:
 
     def added_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
         """Amounts that a job grown by this draft gets, by position."""
-        for i, count in self.grows[job.id].items():
-            yield from self.ledger.spread(i, needs(job.shape, count))
+        yield from self.amounts(job, self.grows[job.id])
 
     def grow(self, job: Job, node_counts: NodeCounts) -> None:
         """Add workers to a running job, or to one that this draft starts."""
@@ -95,6 +114,11 @@ class Draft:
         for i, count in node_counts.items():
             total[i] = total.get(i, 0) + count
         self._occupy(job.shape, node_counts)
+        self.count(job, self.amounts(job, node_counts))
+
+    def amounts(self, job: Job, node_counts: NodeCounts) -> list[tuple[int, Amount]]:
+        """Amounts of so many workers of the job, by position."""
+        return [piece for i, n in node_counts.items() for piece in self.ledger.spread(i, needs(job.shape, n))]
 
     def shrink(self, job: Job, workers: tuple[Worker, ...], reason: LeaveReason, for_job: JobId | None = None) -> None:
         ids = {worker.id for worker in workers}
@@ -135,7 +159,7 @@ class Draft:
 
     def dominated_by(self, job: Job) -> list[Job]:
         """Waiting jobs whose reservation this one may take over, least important first."""
-        holders = (holder for holder in self.holders_below(job.priority) if self.order.more_important(job, holder))
+        holders = (holder for holder in self.holders_below(job.priority) if self.outranks(job, holder))
         return self.order.queue(holders)[::-1]
 
     def holders_of(self, priority: int) -> Iterable[Job]:
@@ -185,7 +209,9 @@ class Draft:
     def _hold(self, job: Job, sign: int) -> None:
         for shape, placement in zip(shapes_of(job), self.holding[job.id], strict=True):
             self.ledger.hold(placement, shape, sign)
-        self._held_below.note(job.priority, tuple(self.held_for(job)), sign)
+        held = tuple(self.held_for(job))
+        self._held_below.note(job.priority, held, sign)
+        self.count(job, held, sign)
 
     def _fixed(self, job: Job) -> tuple[Worker, ...]:
         """Staying workers of the active job's fixed group."""
@@ -197,6 +223,8 @@ class Draft:
 
     def _leave(self, job: Job, workers: Iterable[Worker]) -> None:
         freed = held_by(workers, self.ledger)
+        if self.shares is not None:
+            self.shares.leave(self.lane(job), freed, pinned=not job.spec.preemptible)
         if self.usages[job.id].takeable:
             self.victim_table.take(job.id, self._staying[job.id], self._fixed(job), freed)
         for i, amount in freed:

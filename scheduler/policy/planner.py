@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scheduler.config import PolicySettings
+from scheduler.model.job import Job
 from scheduler.model.plan import Plan
 from scheduler.model.world import World
 from scheduler.policy.draft import Draft
@@ -13,7 +14,7 @@ from scheduler.policy.published.plan import published_plan
 from scheduler.policy.resize.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.resize.drain import drain
 from scheduler.policy.resize.give_back import give_back
-from scheduler.policy.resize.grow import GrowthRound, grow
+from scheduler.policy.resize.grow import GrowthRound
 from scheduler.policy.resize.rebalance import share
 from scheduler.policy.resize.relieve_oversold import relieve
 from scheduler.policy.snapshot.snapshot import Snapshot
@@ -41,7 +42,7 @@ class Planner:
 
     def _plan_for(self, world: World, now: float) -> Plan:
         if self._settings.name != "elastic":
-            return published_plan(world, now, self._settings)
+            return published_plan(world.with_queues({}), now, self._settings)
         return plan_around(world, now, self._settings, lambda seen: self._plan(seen, now))
 
     def _plan(self, world: World, now: float) -> Plan:
@@ -77,7 +78,7 @@ def planned(world: World, now: float, settings: PolicySettings) -> Planned:
     def make(seen_world: World) -> Plan:
         decisions: list[Decided] = []
 
-        def note(draft: Draft, backfill_gains: BackfillGains) -> int | None:
+        def note(draft: Draft, backfill_gains: BackfillGains) -> Job | None:
             decisions.append(decide(draft, backfill_gains))
             return decisions[-1].kept_back
 
@@ -96,9 +97,21 @@ class Decided:
 
     #: The reservation of the first job that could not be placed.
     head_reservation: HeadReservation | None
-    #: The highest priority of the jobs that wait behind it.
-    kept_back: int | None
+    #: The most important job of its queue that waits behind it.
+    kept_back: Job | None
     growth_round: GrowthRound
+
+
+def serve_in_turn(starts: Starts, growth_round: GrowthRound) -> None:
+    """Serve the queue that holds least of what it is entitled to, again and again; of one queue, starts come first."""
+    while True:
+        start, growth = starts.turn(), growth_round.turn()
+        if start is not None and (growth is None or start <= growth):
+            starts.serve()
+        elif growth is not None:
+            growth_round.serve()
+        else:
+            return
 
 
 def decide(draft: Draft, backfill_gains: BackfillGains) -> Decided:
@@ -110,11 +123,13 @@ def decide(draft: Draft, backfill_gains: BackfillGains) -> Decided:
     give_back(draft)
     drain(draft)
     repair_below_minimum(draft)
-    # 2. The queue, in order: start, else take what is being freed, else preempt, else wait.
+    # 2. Each queue, in turn and in order: start, else take what is being freed, else preempt, else wait; when none of
+    #    its jobs starts any more, slots that are left over go to its elastic jobs.
     starts = Starts(draft, backfill_gains)
-    starts.run()
-    # 3. Slots that are left over go to elastic jobs; equals share.
-    growth_round = grow(draft, starts.head_reservation)
+    growth_round = GrowthRound(draft, starts)
+    serve_in_turn(starts, growth_round)
+    growth_round.place()
+    # 3. Equals share.
     share(draft, growth_round, starts.head_reservation)
     # 4. Every job that is left has a reason.
     starts.explain()

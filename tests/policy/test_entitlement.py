@@ -15,12 +15,10 @@ WEIGHTS = st.sampled_from([0.5, 1.0, 2.0, 3.0])
 
 
 def tree(depth: int) -> st.SearchStrategy[Share]:
-    """Queues with distinct names below each other."""
+    """Queues below each other, each with a name of its own; those at the end have jobs."""
     inner = st.lists(tree(depth - 1), max_size=3) if depth else st.just([])
     return st.builds(
-        lambda below, **fields: Share(
-            "root", inner=[replace(each, name=f"q{k}") for k, each in enumerate(below)], **fields
-        ),
+        lambda below, **fields: named(Share("root", inner=below, **fields), "root"),
         inner,
         weight=WEIGHTS,
         guarantee=st.none() | NUMBERS,
@@ -29,61 +27,73 @@ def tree(depth: int) -> st.SearchStrategy[Share]:
     )
 
 
-def levels(root: Share, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Share]]:
-    yield path, root
+def named(share: Share, name: str) -> Share:
+    return replace(share, name=name, inner=[named(each, f"{name}/{k}") for k, each in enumerate(share.inner)])
+
+
+def levels(root: Share) -> Iterator[Share]:
+    yield root
     for inner in root.inner:
-        yield from levels(inner, (*path, inner.name))
+        yield from levels(inner)
 
 
 def test_what_is_lent_is_divided_department_by_department() -> None:
     """Story 3 of Kueue's fair sharing: 300 slots that nobody has a guarantee for."""
     first = Share("first", inner=[Share("a", demand=90), Share("b", demand=90), Share("c", weight=3, demand=300)])
     root = Share("root", inner=[first, Share("second", demand=300)])
-    got = entitlements(root, 300)
-    assert (got["first",], got["second",]) == (150, 150)
-    assert [got["first", name] for name in "abc"] == [30, 30, 90]
+    got = {name: entitlement.total for name, entitlement in entitlements(root, 300).items()}
+    assert (got["first"], got["second"]) == (150, 150)
+    assert [got[name] for name in "abc"] == [30, 30, 90]
 
 
 def test_guarantees_above_what_there_is_shrink_in_proportion() -> None:
     shares = [Share("a", guarantee=6, demand=20), Share("b", guarantee=3, demand=20), Share("c", demand=20)]
-    assert divided(6, shares) == [4, 2, 0]
+    assert divided(6, shares) == [(4, 4), (2, 2), (0, 0)]
 
 
 def test_what_a_queue_does_not_use_goes_to_its_siblings() -> None:
     shares = [Share("a", guarantee=6, demand=1), Share("b", demand=20), Share("c", limit=2, demand=20)]
-    assert divided(8, shares) == [1, 5, 2]
+    assert [entitlement.total for entitlement in divided(8, shares)] == [1, 5, 2]
+    assert [entitlement.guaranteed for entitlement in divided(8, shares)] == [1, 0, 0]
+
+
+def test_without_lending_only_guarantees_are_divided() -> None:
+    shares = [Share("a", guarantee=6, demand=9), Share("b", demand=20)]
+    assert divided(8, shares, lends=False) == [(6, 6), (0, 0)]
 
 
 @given(tree(3), NUMBERS)
 def test_no_slot_is_left_over_and_none_is_given_twice(root: Share, slots: float) -> None:
     got = entitlements(root, slots)
-    assert got[()] == min(slots, wanted(root))
-    for path, share in levels(root):
-        below = sum(got[(*path, inner.name)] for inner in share.inner)
-        assert below <= got[path] + 1e-6
-        assert below + share.demand >= got[path] - 1e-6
-        assert 0 <= got[path] <= wanted(share) + 1e-6
+    assert got["root"].total == min(slots, wanted(root))
+    for share in levels(root):
+        total = got[share.name].total
+        assert 0 <= got[share.name].guaranteed <= total + 1e-6
+        assert total <= wanted(share) + 1e-6
+        if share.inner:
+            assert sum(got[inner.name].total for inner in share.inner) == pytest.approx(total)
 
 
 @given(tree(2), NUMBERS)
 def test_guarantees_hold_where_they_fit(root: Share, slots: float) -> None:
     got = entitlements(root, slots)
-    for path, share in levels(root):
-        if sum(map(guaranteed, share.inner)) <= got[path]:
-            for inner in share.inner:
-                assert got[(*path, inner.name)] >= min(guaranteed(inner), wanted(inner)) - 1e-6
+    for share in levels(root):
+        claims = [min(guaranteed(inner), wanted(inner)) for inner in share.inner]
+        if sum(claims) <= got[share.name].total:
+            assert [got[inner.name].guaranteed for inner in share.inner] == pytest.approx(claims)
 
 
 @given(tree(2), NUMBERS, st.randoms(use_true_random=False))
 def test_neither_names_nor_places_nor_the_unit_of_weights_matter(root: Share, slots: float, random: object) -> None:
     def other(share: Share) -> Share:
-        inner = [replace(other(each), name=each.name[::-1]) for each in share.inner]
+        inner = [other(each) for each in share.inner]
         random.shuffle(inner)  # type: ignore[attr-defined]
-        return replace(share, weight=2 * share.weight, inner=inner)
+        return replace(share, name=share.name[::-1], weight=2 * share.weight, inner=inner)
 
-    before, after = entitlements(root, slots), entitlements(replace(other(root), demand=root.demand), slots)
-    if all(share.demand == 0 or not share.inner for _, share in levels(root)):  # jobs beside inner queues weigh 1
-        assert after == pytest.approx({tuple(name[::-1] for name in path): value for path, value in before.items()})
+    before, after = entitlements(root, slots), entitlements(other(root), slots)
+    assert {name[::-1]: value.total for name, value in after.items()} == pytest.approx(
+        {name: value.total for name, value in before.items()}
+    )
 
 
 @given(NUMBERS, st.lists(st.tuples(WEIGHTS, NUMBERS), max_size=6))

@@ -80,6 +80,12 @@ def _to_start(
             return ["The workloads outside this scheduler start, or are withdrawn."]
         case WaitReason.POLICY_WITHOUT_FIXED:
             return ["A policy that supports fixed groups: set policy.name to elastic in the settings of the daemon."]
+        case WaitReason.QUEUE_LIMIT:
+            return ["The end of another job of its queue, or a higher limit of the queue."]
+        case WaitReason.USER_LIMIT:
+            return ["The end of another job of its user, or a higher limit of its queue for each user."]
+        case WaitReason.NOT_GUARANTEED:
+            return ["A larger guarantee of its queue, or a preemptible job (submit it again)."]
         case _:
             assert_never(reason)
 

@@ -69,6 +69,15 @@ def why_waiting(
             return f"Waits for another policy: the current policy {settings.name} does not support fixed groups."
         case WaitReason.BEHIND_FOREIGN:
             return f"Would fit, but workloads outside this scheduler wait for these slots: {need}."
+        case WaitReason.QUEUE_LIMIT:
+            return f"Its queue {job.spec.queue} is at its limit: {need} more would exceed it."
+        case WaitReason.USER_LIMIT:
+            return f"User {job.spec.user} is at the limit of queue {job.spec.queue} for each user: {need} more exceed it."
+        case WaitReason.NOT_GUARANTEED:
+            return (
+                f"It is not preemptible, and the guarantee of its queue {job.spec.queue or 'root'} does not cover it: "
+                f"{need}. Such jobs start inside guarantees only."
+            )
         case _:
             assert_never(reason)
 

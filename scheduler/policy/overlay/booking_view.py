@@ -28,7 +28,7 @@ from scheduler.policy.overlay.booking_feasible import scarcest_first
 from scheduler.policy.overlay.placeholders import CLAIM_PRIORITY, MEMBER_PRIORITY, Placeholder, free_ids, without
 from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import cooled_at
-from scheduler.policy.snapshot.queue import not_carried
+from scheduler.policy.snapshot.waiting_jobs import not_carried
 
 #: Wait reasons of jobs that find no room on nodes where they may run.
 _LACKS = frozenset({WaitReason.INSUFFICIENT_SLOTS, WaitReason.NODES_UNAVAILABLE})

@@ -23,7 +23,7 @@ from scheduler.model.world import Changes, World
 from scheduler.policy.capacity.ledger import left_of_empty
 from scheduler.policy.capacity.resources import fit_in, needs
 from scheduler.policy.overlay.placeholders import DEMAND_PRIORITY, Placeholder, free_ids, without
-from scheduler.policy.snapshot.queue import not_carried
+from scheduler.policy.snapshot.waiting_jobs import not_carried
 
 #: A label for nodes on which a demand may run; no node of a user has it.
 LABEL = "\0demand"

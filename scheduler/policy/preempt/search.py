@@ -7,8 +7,10 @@ Nothing is touched unless the job then fits.
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
+from typing import NamedTuple
 
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job
@@ -17,9 +19,14 @@ from scheduler.model.worker import LeaveReason
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import NOTHING, Amount, Headroom, add
 from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.claim import Claim
+from scheduler.policy.preempt.quotas import Quotas
 from scheduler.policy.preempt.trial import Trial
 from scheduler.policy.preempt.victim_batch import ByNode, VictimBatch, growing
 from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.queues.shares import Counts, Shares
+from scheduler.policy.queues.tree import TOP
+from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.victim_table import VictimOrder
 
@@ -28,33 +35,131 @@ Way = Callable[[Trial], None]
 
 
 def find_takings(
-    draft: Draft, job: Job, request: Request, victims: Victims, headroom: Headroom | None
+    draft: Draft,
+    job: Job,
+    request: Request,
+    victims: Victims,
+    headroom: Headroom | None,
 ) -> list[Taking] | None:
-    """The fewest takings of the mildest way that lets the job fit soon; None if no way does."""
-    held = [Taking(holder, (), False, tuple(draft.held_for(holder))) for holder in draft.dominated_by(job)]
-    for way in _ways(job, request, victims, headroom):
-        trial = Trial(request, headroom)
-        for taking in held:
+    """The fewest takings of the mildest way that lets the waiting job fit soon; None if no way does."""
+    shares, lane = draft.shares, draft.lane(job)
+    taker = Taker(draft, job, request, victims, headroom)
+    if shares is None or lane is TOP:
+        return _mildest(taker, _ways_by_importance(taker), None)
+    counts = counts_of(shares.standing, job, job.min_workers)
+    ways = chain(_ways_by_share(taker, shares, counts), _ways_by_equals(taker))
+    return _mildest(taker, ways, lambda: Quotas(draft, shares, shares.lacking(lane, counts)))
+
+
+def find_takings_to_grow(draft: Draft, job: Job, request: Request, victims: Victims) -> list[Taking] | None:
+    """The fewest takings from other queues that let the running job have the workers of the request; None: none do."""
+    shares = draft.shares
+    if shares is None:
+        return None
+    taker = Taker(draft, job, request, victims, None)
+    counts = shares.standing.typed(job.shape.gpu_type, request.workers.number * job.shape.slots)
+    return _mildest(taker, _ways_by_share(taker, shares, counts, by_importance=False), None)
+
+
+class Taker(NamedTuple):
+    """The job that takes, and what it has to fit into."""
+
+    draft: Draft
+    job: Job
+    request: Request
+    victims: Victims
+    headroom: Headroom | None
+
+
+class Attempt(NamedTuple):
+    """One way to take, after reservations of others."""
+
+    reservations: list[Taking]
+    way: Way
+    victim_order: VictimOrder
+
+
+def _mildest(taker: Taker, attempts: Iterable[Attempt], quotas: Callable[[], Quotas] | None) -> list[Taking] | None:
+    """The takings of the first attempt that is enough, as far as they are needed."""
+    for reservations, way, victim_order in attempts:
+        trial = Trial(taker.request, taker.headroom, quotas() if quotas is not None else None)
+        for taking in reservations:
             if not trial.enough:
                 trial.take([taking])
         way(trial)
+        if trial.fits and not trial.enough:
+            _give_up(trial, victim_order)
         if trial.enough:
             return _give_back(trial)
     return None
 
 
-def _ways(job: Job, request: Request, victims: Victims, headroom: Headroom | None) -> Iterator[Way]:
+def _by_importance(taker: Taker) -> list[Taking]:
+    """Reservations of less important jobs, least important first."""
+    draft = taker.draft
+    return [Taking(holder, (), False, tuple(draft.held_for(holder))) for holder in draft.dominated_by(taker.job)]
+
+
+def _ways_by_importance(taker: Taker) -> Iterator[Attempt]:
     """From less important jobs workers above minimums, then all; from equals, too, workers above minimums."""
+    _, job, request, victims, headroom = taker
     feasible, count = request.workers
     if victims.reach(job, feasible, headroom) >= count:
-        shrinkable = victims.of(job, shrinkable=True)
-        yield partial(_take_in_turn, victim_order=shrinkable)
-        yield partial(_take_by_node, victim_order=shrinkable)
-        yield partial(_take_whole, victim_order=victims.of(job), shrinkable=shrinkable)
+        held, shrinkable = _by_importance(taker), victims.of(job, shrinkable=True)
+        yield Attempt(held, partial(_take_in_turn, victim_order=shrinkable), shrinkable)
+        yield Attempt(held, partial(_take_by_node, victim_order=shrinkable), shrinkable)
+        everything = victims.of(job)
+        yield Attempt(held, partial(_take_whole, victim_order=everything, shrinkable_order=shrinkable), everything)
+    yield from _ways_by_equals(taker)
+
+
+def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
+    _, job, request, victims, headroom = taker
+    feasible, count = request.workers
     if victims.reach_with_equals(job, feasible, headroom) >= count:
-        donors = victims.with_equals(job)
-        yield partial(_take_in_turn, victim_order=donors)
-        yield partial(_take_by_node, victim_order=donors)
+        held, donors = _by_importance(taker), victims.with_equals(job)
+        yield Attempt(held, partial(_take_in_turn, victim_order=donors), donors)
+        yield Attempt(held, partial(_take_by_node, victim_order=donors), donors)
+
+
+def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importance: bool = True) -> Iterator[Attempt]:
+    """From queues above what they are entitled to, and by importance from jobs of the same queue."""
+    draft, job, request, victims, headroom = taker
+    feasible, count = request.workers
+    if victims.reach(job, feasible, headroom) < count:
+        return
+
+    def attempt(way: Callable[..., None], *, shrinkable: bool, **more: VictimOrder) -> Attempt:
+        claim = Claim(draft, shares, job, counts)
+        reservations = list(claim.reservations())
+        order = victims.borrowers(claim, request, shrinkable=shrinkable)
+        if by_importance:
+            reservations += _by_importance(taker)
+            order = order.before(victims.of(job, shrinkable=shrinkable))
+        return Attempt(reservations, partial(way, victim_order=order, **more), order)
+
+    first = attempt(_take_in_turn, shrinkable=True)
+    yield first
+    yield attempt(_take_by_node, shrinkable=True)
+    yield attempt(_take_whole, shrinkable=False, shrinkable_order=first.victim_order)
+
+
+def _give_up(trial: Trial, victim_order: VictimOrder) -> None:
+    """Take from jobs of queues at their limits, in order: workers that may leave alone, then whole jobs."""
+    gone = {worker.id for taking in trial.takings for worker in taking.workers}
+    whose = [victim_order.victim_table.victim(k) for k in victim_order.records.tolist()]
+    for victim, spare in zip(whose, victim_order.spare.tolist(), strict=True):
+        left = spare - sum(taking.victim.id == victim.job.id for taking in trial.takings)
+        for taking in victim.takings[: max(left, 0)]:
+            if taking.workers[0].id not in gone and trial.gives_up(taking):
+                trial.take([taking])
+                gone.add(taking.workers[0].id)
+    for victim, whole in zip(whose, victim_order.whole.tolist(), strict=True):
+        rest = [taking for taking in victim.takings if taking.workers[0].id not in gone]
+        workers = tuple(worker for taking in rest for worker in taking.workers)
+        taking = Taking(victim.job, workers, True, tuple(piece for each in rest for piece in each.freed))
+        if whole and rest and trial.gives_up(taking):
+            trial.take([taking])
 
 
 def _take_in_turn(trial: Trial, victim_order: VictimOrder) -> None:
@@ -103,13 +208,13 @@ def _needed_on(trial: Trial, i: int, candidates: list[Taking], left: dict[int, i
     return []
 
 
-def _take_whole(trial: Trial, victim_order: VictimOrder, shrinkable: VictimOrder) -> None:
+def _take_whole(trial: Trial, victim_order: VictimOrder, shrinkable_order: VictimOrder) -> None:
     """Take all that shrinking gives, and then whole jobs; each part in order of its own costs."""
     takings = VictimBatch(victim_order, trial.request).all_until_enough(trial) or []
-    ids = shrinkable.victim_table.table["job"][shrinkable.records].tolist()
+    ids = shrinkable_order.victim_table.table["job"][shrinkable_order.records].tolist()
     place = {job_id: k for k, job_id in enumerate(ids)}
     whole = len(place)
-    trial.take(sorted(takings, key=lambda taking: whole if taking.whole else place[taking.victim.id]))
+    trial.take(sorted(takings, key=lambda taking: whole if taking.whole else place.get(taking.victim.id, whole)))
 
 
 def _give_back(trial: Trial) -> list[Taking]:
@@ -149,9 +254,16 @@ def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> No
     for mine in losing.values():
         victim = mine[0].victim
         if any(taking.whole for taking in mine):
-            draft.stop(victim, StopReason.PREEMPTED, job.id)
+            borrowed = _leave_reason(draft, job, victim) is LeaveReason.RECLAIMED
+            draft.stop(victim, StopReason.RECLAIMED if borrowed else StopReason.PREEMPTED, job.id)
         else:
             leaving = tuple(worker for taking in mine for worker in taking.workers)
-            equals = victim.priority == job.priority
-            draft.shrink(victim, leaving, LeaveReason.REBALANCED if equals else LeaveReason.PREEMPTED, job.id)
+            draft.shrink(victim, leaving, _leave_reason(draft, job, victim), job.id)
     victims.refresh(losing)
+
+
+def _leave_reason(draft: Draft, job: Job, victim: Job) -> LeaveReason:
+    """Why workers of the victim leave for the job."""
+    if draft.outranks(job, victim):
+        return LeaveReason.PREEMPTED
+    return LeaveReason.REBALANCED if draft.lane(job).own == draft.lane(victim).own else LeaveReason.RECLAIMED

@@ -8,6 +8,7 @@ import numpy as np
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import Amount, Headroom, Rows, add, fit_in, least, pour_rows
+from scheduler.policy.preempt.quotas import Quotas
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.victim_table import Bools, Ints, stable_order
 
@@ -15,8 +16,10 @@ from scheduler.policy.snapshot.victim_table import Bools, Ints, stable_order
 class Trial:
     """Takings so far. The *fit* of a node is the number that `Request.fit` gives for it."""
 
-    def __init__(self, request: Request, headroom: Headroom | None) -> None:
+    def __init__(self, request: Request, headroom: Headroom | None, quotas: "Quotas | None" = None) -> None:
+        """`quotas`: what has to be given up besides, as queues are at their limits."""
         self.request = request
+        self.quotas = quotas
         self.takings: list[Taking] = []
         self._ledger = request.ledger
         self._headroom = headroom
@@ -31,10 +34,19 @@ class Trial:
 
     @property
     def enough(self) -> bool:
-        """Whether the job fits."""
+        """Whether the job fits, in its nodes and in the limits of its queues."""
+        return (self.quotas is None or not self.quotas.lacking) and self.fits
+
+    @property
+    def fits(self) -> bool:
+        """Whether the job fits on its nodes."""
         if self.request.fixed is None:
             return any(total >= self._count for total in self._totals.values())
         return self.request.find(self._bounded(self._rows())) is not None
+
+    def gives_up(self, taking: Taking) -> bool:
+        """Whether the taking gives up something that queues at their limits lack."""
+        return self.quotas is not None and self.quotas.helps(taking)
 
     def take(self, takings: list[Taking]) -> None:
         self.takings += takings
@@ -43,6 +55,8 @@ class Trial:
     def put(self, takings: Iterable[Taking], sign: int) -> None:
         """Add what these free to what is available, or with sign -1 subtract it."""
         for taking in takings:
+            if self.quotas is not None:
+                self.quotas.put(taking, sign)
             for i, amount in taking.freed:
                 if i in self._types:
                     room = self._room[i] = add(self._room_of(i), amount, sign)

@@ -12,7 +12,7 @@ import numpy as np
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.preempt.trial import Trial, begins_of
 from scheduler.policy.snapshot.taking import AMOUNT, BEFORE, TOGETHER, WHERE, WORKER, Taking
-from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, stable_order, surplus
+from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, stable_order
 
 #: Number of victims in the first batch, and the factor by which each further batch grows.
 _FIRST, _FACTOR = 32, 4
@@ -33,8 +33,8 @@ class VictimBatch:
     def __init__(self, victim_order: VictimOrder, request: Request) -> None:
         self._victim_order = victim_order
         table = victim_order.victim_table.table[victim_order.records]
-        #: By victim: its job's id, and the number of its workers above the minimum.
-        self.jobs, self.surplus = table["job"], surplus(table)
+        #: By victim: its job's id, and the number of workers that it may lose without being stopped.
+        self.jobs, self.surplus = table["job"], victim_order.spare
         counts = table["workers"] + table["fixed"]
         self._end = counts.cumsum()
         self._first = self._end - counts
@@ -84,7 +84,7 @@ class VictimBatch:
     def all_until_enough(self, trial: Trial) -> list[Taking] | None:
         """Takings above all minimums, then whole victims, until the job fits; None if all of them are too little."""
         spared = self.spared[self.taking]
-        order = np.concatenate((np.flatnonzero(spared), np.flatnonzero(~spared)))
+        order = np.concatenate((np.flatnonzero(spared), np.flatnonzero(~spared & self._victim_order.whole[self.owner])))
         step = np.where(spared, self.taking, len(self._owner) + self.owner)[order]
         end, improved = self._until_enough(trial, order, step)
         if end is None:

@@ -6,14 +6,19 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from scheduler import bounds
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import FeasibleNodes
+from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import Headroom, Rows
 from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.claim import Claim
 from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
+from scheduler.policy.queues.tree import TOP, Lane
+from scheduler.policy.snapshot.taking import WHERE
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, surplus
 
 #: Number of bounds that are kept: the queue is served by priority.
@@ -26,12 +31,13 @@ class Victims:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._victim_table = draft.victim_table
-        self._donors: dict[int, EqualDonors] = {}
+        #: By queue, as the own account of lanes, and priority.
+        self._donors: dict[tuple[str, int], EqualDonors] = {}
         #: By the function that made them and its arguments.
         self._bounds: dict[tuple[object, ...], FitBounds] = {}
 
     def of(self, job: Job, *, shrinkable: bool = False) -> VictimOrder:
-        """Victims of this job now; `shrinkable`: only above their minimum.
+        """Victims of this job now for its importance; `shrinkable`: only above their minimum.
 
         Jobs on shared slots make room for equals, too, if these need CPUs or memory beside their own slots. The cost of
         a victim is that of a shrink if `shrinkable`, else that of a stop.
@@ -40,7 +46,7 @@ class Victims:
         records = self._less_important(job, everybody)
         if self._draft.ledger.oversold:
             shares = table["shared"]
-            equals = everybody[(table["priority"] == job.priority)[everybody]]
+            equals = everybody[((table["priority"] == job.priority) & self._in_queue_of(job))[everybody]]
             sharers = np.concatenate((records, equals))
             records = np.concatenate((sharers[shares[sharers]], records[~shares[records]]))
         gives = surplus(table) > 0 if shrinkable else table["workers"] + table["fixed"] > 0
@@ -52,18 +58,43 @@ class Victims:
         A job that cannot grow gets the places of workers that are few on their node, an elastic one those of many.
         """
         lower = self.of(job, shrinkable=True)
-        equals = self._donors_of(job.priority).records
+        equals = self._donors_of(job).records
         return self._victim_order(job, np.concatenate((lower.records[~lower.equal], equals)), most_first=job.elastic)
 
     def _victim_order(self, job: Job, records: Ints, *, most_first: bool | None = None) -> VictimOrder:
-        equal = self._victim_table.table["priority"][records] == job.priority
-        return VictimOrder(self._victim_table, records, equal, most_first, self._draft.ledger.own)
+        table = self._victim_table.table
+        equal = table["priority"][records] == job.priority
+        whole = np.ones(len(records), np.bool_)
+        spare = surplus(table)[records]
+        return VictimOrder(self._victim_table, records, equal, spare, whole, most_first, self._draft.ledger.own)
+
+    def borrowers(self, claim: Claim, request: Request, *, shrinkable: bool) -> VictimOrder:
+        """Victims in other queues for the sake of what queues are entitled to."""
+        owner, pieces = self._victim_table.pieces_of(self._victim_table.table)
+        useful = np.zeros(len(self._victim_table.table), np.bool_)
+        useful[owner[request.mask[pieces[:, WHERE]]]] = True
+        everybody = self._victim_table.in_turn(self._draft.now, shrink=shrinkable)
+        return claim.victims(everybody, useful & self._open, self._lanes, shrinkable=shrinkable)
 
     def _less_important(self, job: Job, everybody: Ints) -> Ints:
         """Records of jobs that are less important than this one, in order."""
         order = self._draft.order
         records = everybody[: np.count_nonzero(self._victim_table.table["priority"] < job.priority)]
+        records = records[self._in_queue_of(job)[records]]
         return records[self._effective[records] < order.effective(job)] if order.ages else records
+
+    def _in_queue_of(self, job: Job) -> Bools:
+        """By record: whether the job is in the same queue, or this one is above all queues."""
+        lane = self._draft.lane(job)
+        if lane is TOP:
+            return np.ones(len(self._victim_table.table), np.bool_)
+        return np.array([other.own == lane.own for other in self._lanes], np.bool_)
+
+    @cached_property
+    def _lanes(self) -> list[Lane]:
+        """The lane of each record."""
+        draft, job_ids = self._draft, self._victim_table.table["job"].tolist()
+        return [draft.lane(draft.world.active[JobId(job_id)]) for job_id in job_ids]
 
     @cached_property
     def _open(self) -> Bools:
@@ -87,12 +118,12 @@ class Victims:
 
     def reach(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """An upper bound on the workers that would fit if all less important jobs were taken."""
-        return self._bounds_of(with_all, job.priority, headroom, None).most(feasible)
+        return self._bounds_of(with_all, self._up_to(job), headroom, None).most(feasible)
 
     def reach_with_equals(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """The bound of `reach` if equals also gave workers above their minimum; 0 if they have none."""
-        donors = self._donors_of(job.priority)
-        return self._bounds_of(with_all, job.priority, headroom, donors).most(feasible) if donors else 0
+        donors = self._donors_of(job)
+        return self._bounds_of(with_all, self._up_to(job), headroom, donors).most(feasible) if donors else 0
 
     def reach_of_any(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """The higher of both bounds, for any job of this priority and shape."""
@@ -100,21 +131,26 @@ class Victims:
 
     def reach_of_reservations(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """An upper bound on the workers that would fit if less important jobs gave up their reservations."""
-        return self._bounds_of(with_reservations, job.priority, headroom).most(feasible)
+        return self._bounds_of(with_reservations, self._up_to(job), headroom).most(feasible)
+
+    def _up_to(self, job: Job) -> int:
+        """A priority below which are all jobs from which this one may take: any, where queues take from queues."""
+        return int(bounds.PRIORITY.high) + 1 if self._draft.lane(job) is not TOP else job.priority
 
     def _bounds_of(self, make: Callable[..., FitBounds], *of: object) -> FitBounds:
         """Bounds that are kept once they are made; the oldest are dropped if there are too many."""
-        bounds = self._bounds.get((make, *of))
-        if bounds is None:
+        found = self._bounds.get((make, *of))
+        if found is None:
             if len(self._bounds) >= BOUNDS_MAX:
                 del self._bounds[next(iter(self._bounds))]
-            bounds = self._bounds[make, *of] = make(self._draft, *of)
-        return bounds
+            found = self._bounds[make, *of] = make(self._draft, *of)
+        return found
 
-    def _donors_of(self, priority: int) -> EqualDonors:
-        donors = self._donors.get(priority)
+    def _donors_of(self, job: Job) -> EqualDonors:
+        key = (self._draft.lane(job).own, job.priority)
+        donors = self._donors.get(key)
         if donors is None:
-            donors = self._donors[priority] = EqualDonors(self._draft.snapshot, self._draft.grows, priority)
+            donors = self._donors[key] = EqualDonors(self._draft.snapshot, self._draft.grows, *key)
         return donors
 
 

@@ -28,8 +28,8 @@ from scheduler.policy.published.view import view
 from scheduler.policy.resize.bounds import repair_below_minimum, shrink_over_maximum
 from scheduler.policy.resize.drain import drain
 from scheduler.policy.resize.relieve_oversold import relieve
-from scheduler.policy.snapshot.queue import not_carried
 from scheduler.policy.snapshot.snapshot import Snapshot
+from scheduler.policy.snapshot.waiting_jobs import not_carried
 from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
 
@@ -55,7 +55,7 @@ def _without(world: World, apart: Sequence[Job]) -> World:
     return world.evolve(Changes(jobs=tuple(replace(job, state=JobState.SUSPENDED) for job in apart)))
 
 
-def _decide(draft: Draft, backfill_gains: BackfillGains, rule: Rule) -> int | None:
+def _decide(draft: Draft, backfill_gains: BackfillGains, rule: Rule) -> Job | None:
     relieve(draft)
     shrink_over_maximum(draft)
     drain(draft)

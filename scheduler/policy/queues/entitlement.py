@@ -10,36 +10,42 @@ The numbers are those of one kind of slots: all, or the GPUs of one type. Fracti
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """What one queue may claim, in slots of one kind, and the queues inside it."""
 
-    #: Unique among its siblings.
+    #: Unique in the tree.
     name: str
     weight: float = 1.0
     #: None: as much as its inner queues are guaranteed together.
     guarantee: float | None = None
     limit: float = math.inf
-    #: Slots that the jobs of the queue itself hold or wait for; those of inner queues are counted there.
+    #: Slots that its jobs hold or wait for; of a queue with inner queues, these have all of it.
     demand: float = 0.0
     inner: "Sequence[Share]" = ()
 
 
-def entitlements(root: Share, slots: float) -> Mapping[tuple[str, ...], float]:
-    """Entitlement of each queue by its path, without the root's name; the root's own path is empty.
+class Entitlement(NamedTuple):
+    """Slots that a queue may have: those of its guarantee, and all."""
 
-    What jobs directly in a queue with inner queues ask for competes with these as a queue of weight 1.
-    """
-    found: dict[tuple[str, ...], float] = {}
-    _divide_below(root, min(slots, wanted(root)), (), found)
+    guaranteed: float
+    total: float
+
+
+def entitlements(root: Share, slots: float, *, lends: bool = True) -> Mapping[str, Entitlement]:
+    """The entitlement of each queue by its name. Without `lends`, nothing is divided beyond guarantees."""
+    total = min(slots, wanted(root))
+    found = {root.name: Entitlement(total, total)}
+    _divide_below(root, total, lends, found)
     return found
 
 
 def wanted(share: Share) -> float:
     """Slots that the queue could use, with its inner queues, within its limit."""
-    return min(share.limit, share.demand + sum(map(wanted, share.inner)))
+    return min(share.limit, sum(map(wanted, share.inner)) if share.inner else share.demand)
 
 
 def guaranteed(share: Share) -> float:
@@ -47,17 +53,20 @@ def guaranteed(share: Share) -> float:
     return sum(map(guaranteed, share.inner)) if share.guarantee is None else share.guarantee
 
 
-def divided(slots: float, shares: Sequence[Share]) -> list[float]:
+def divided(slots: float, shares: Sequence[Share], *, lends: bool = True) -> list[Entitlement]:
     """The slots for each of these siblings; together no more than there are."""
     claims = [min(guaranteed(share), wanted(share)) for share in shares]
     if sum(claims) > slots:
-        return filled(slots, [guaranteed(share) for share in shares], claims)
+        cut = filled(slots, [guaranteed(share) for share in shares], claims)
+        return [Entitlement(part, part) for part in cut]
+    if not lends:
+        return [Entitlement(claim, claim) for claim in claims]
     lent = filled(
         slots - sum(claims),
         [share.weight for share in shares],
         [wanted(share) - claim for share, claim in zip(shares, claims, strict=True)],
     )
-    return [claim + more for claim, more in zip(claims, lent, strict=True)]
+    return [Entitlement(claim, claim + more) for claim, more in zip(claims, lent, strict=True)]
 
 
 def filled(amount: float, weights: Sequence[float], most: Sequence[float]) -> list[float]:
@@ -71,8 +80,7 @@ def filled(amount: float, weights: Sequence[float], most: Sequence[float]) -> li
     return parts
 
 
-def _divide_below(share: Share, slots: float, path: tuple[str, ...], found: dict[tuple[str, ...], float]) -> None:
-    found[path] = slots
-    own = Share("", demand=share.demand)
-    for inner, part in zip(share.inner, divided(slots, [*share.inner, own]), strict=False):
-        _divide_below(inner, part, (*path, inner.name), found)
+def _divide_below(share: Share, slots: float, lends: bool, found: dict[str, Entitlement]) -> None:
+    for inner, part in zip(share.inner, divided(slots, share.inner, lends=lends), strict=True):
+        found[inner.name] = part
+        _divide_below(inner, part.total, lends, found)

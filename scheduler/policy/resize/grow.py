@@ -6,8 +6,9 @@ form a row: where nothing is open for one of them, the rest of the row is skippe
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -17,8 +18,12 @@ from scheduler.policy.capacity.pools import Group, group_of
 from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.estimate.marginal_gain import MarginalGain
+from scheduler.policy.queues.shares import FIRST, Turn
+from scheduler.policy.queues.tree import Lane
+from scheduler.policy.resize.reclaim import Reclaims
 from scheduler.policy.snapshot.peers import GrowthRank, Peers, growth_rank
 from scheduler.policy.start.backfill import HeadReservation
+from scheduler.policy.start.starts import Starts
 
 
 @dataclass(slots=True)
@@ -56,42 +61,106 @@ class Row:
 Head = tuple[GrowthRank, Candidate | Row]
 
 
-def grow(draft: Draft, head_reservation: HeadReservation | None) -> "GrowthRound":
-    """Hand out open slots one worker at a time, then place the new workers of each job together."""
-    growth_round = GrowthRound(draft, head_reservation)
-    growth_round.run()
-    for candidate in growth_round.served():
-        _place_together(draft, candidate)
-    growth_round.look_at_cooling()
-    return growth_round
-
-
 class GrowthRound:
-    """Hands out open slots by rank."""
+    """Hands out open slots one worker at a time, by rank; queues take turns.
 
-    def __init__(self, draft: Draft, head_reservation: HeadReservation | None) -> None:
+    A queue's jobs are looked at when its turn comes first, so that jobs which start by then take part.
+    """
+
+    def __init__(self, draft: Draft, starts: Starts) -> None:
         self._draft = draft
-        self._head_reservation = head_reservation
-        self._heads: list[Head] = []
+        self._starts = starts
+        self._reclaims = Reclaims(draft)
+        #: Jobs that this draft starts, as far as they were seen.
+        self._seen = 0
+        #: By queue: running jobs, jobs that start, and who is to be served, once its turn has come.
+        self._peers: dict[str, list[Peers]] = {}
+        self._newcomers: dict[str, list[Job]] = {}
+        self._heads: dict[str, list[Head]] = {}
+        #: Queues by turn.
+        self._turns: list[tuple[Turn, str]] = []
+        #: Any lane of each queue.
+        self._lanes: dict[str, Lane] = {}
         self._gained: dict[JobId, Candidate] = {}
-
-    def run(self) -> None:
-        draft, heads = self._draft, self._heads
-        for job_id in draft.starts:
-            job = draft.world.queued[job_id]
-            candidate = self._starting(job) if job.elastic and not draft.near_end(job) else None
-            if candidate is not None and candidate.wants_more:
-                heads.append((candidate.rank, candidate))
         for peers in draft.snapshot.peers:
+            self._peers.setdefault(peers.lane.own, []).append(peers)
+            self._note(peers.lane)
+
+    @property
+    def _head_reservation(self) -> HeadReservation | None:
+        return self._starts.head_reservation
+
+    def turn(self) -> Turn | None:
+        """The turn of the queue whose job is next; None: no job gets more."""
+        self._see_newcomers()
+        turns = self._turns
+        while turns:
+            turn, queue = turns[0]
+            now = self._turn(queue)
+            if now == turn:
+                return turn
+            heapq.heapreplace(turns, (now, queue))
+        return None
+
+    def serve(self) -> None:
+        """Serve the next job of the queue whose turn it is."""
+        queue = self._turns[0][1]
+        if queue not in self._heads:
+            self._heads[queue] = self._all_heads(queue)
+        heads = self._heads[queue]
+        if not heads:
+            heapq.heappop(self._turns)
+            del self._lanes[queue]
+            return
+        _, head = heapq.heappop(heads)
+        if isinstance(head, Candidate):
+            self._serve(head, heads)
+        else:
+            self._serve_next(head, heads)
+
+    def place(self) -> None:
+        """Place the new workers of each job together, and look again when others may grow."""
+        for candidate in self.served():
+            _place_together(self._draft, candidate)
+        self._reclaims.release()
+        self.look_at_cooling()
+
+    def _turn(self, queue: str) -> Turn:
+        shares = self._draft.shares
+        return FIRST if shares is None else shares.turn(self._lanes[queue])
+
+    def _note(self, lane: Lane) -> None:
+        if lane.own not in self._lanes:
+            self._lanes[lane.own] = lane
+            heapq.heappush(self._turns, (self._turn(lane.own), lane.own))
+
+    def _see_newcomers(self) -> None:
+        draft = self._draft
+        for job_id in islice(draft.starts, self._seen, None):
+            job = draft.world.queued[job_id]
+            self._note(draft.lane(job))
+            self._newcomers.setdefault(draft.lane(job).own, []).append(job)
+            queue = draft.lane(job).own
+            if queue in self._heads:
+                self._heads[queue] += self._starting_heads([job])
+                heapq.heapify(self._heads[queue])
+        self._seen = len(draft.starts)
+
+    def _all_heads(self, queue: str) -> list[Head]:
+        heads = self._starting_heads(self._newcomers.get(queue, ()))
+        for peers in self._peers.get(queue, ()):
             if peers.growers and self._open(peers):
                 heads.append((peers.growers[0], Row(peers)))
         heapq.heapify(heads)
-        while heads:
-            _, head = heapq.heappop(heads)
-            if isinstance(head, Candidate):
-                self._serve(head)
-            else:
-                self._serve_next(head)
+        return heads
+
+    def _starting_heads(self, jobs: Iterable[Job]) -> list[Head]:
+        heads: list[Head] = []
+        for job in jobs:
+            candidate = self._starting(job) if job.elastic and not self._draft.near_end(job) else None
+            if candidate is not None and candidate.wants_more:
+                heads.append((candidate.rank, candidate))
+        return heads
 
     @property
     def sizes(self) -> dict[JobId, int]:
@@ -118,7 +187,7 @@ class GrowthRound:
                         self._draft.look_at(ready_at)
                         break
 
-    def _serve_next(self, row: Row) -> None:
+    def _serve_next(self, row: Row, heads: list[Head]) -> None:
         """Serve the next job of the row, if a slot is open for it."""
         peers = row.peers
         if not self._open(peers):
@@ -126,14 +195,17 @@ class GrowthRound:
         candidate = self._running(self._draft.world.active[peers.growers[row.k][-1]])
         row.k += 1
         if row.k < len(peers.growers):
-            heapq.heappush(self._heads, (peers.growers[row.k], row))
+            heapq.heappush(heads, (peers.growers[row.k], row))
         if candidate is not None:
-            self._serve(candidate)
+            self._serve(candidate, heads)
 
-    def _serve(self, candidate: Candidate) -> None:
+    def _serve(self, candidate: Candidate, heads: list[Head]) -> None:
         """Give the candidate one more worker, if one fits."""
+        if not self._reclaims.allowed(candidate.job, candidate.group):
+            return
         node_counts = candidate.fits.place_more(1, candidate.group, candidate.own.keys() | candidate.gained.keys())
         if node_counts is None:
+            self._reclaim(candidate, heads)
             return
         _take(self._draft, candidate, node_counts, 1)
         for i, count in node_counts.items():
@@ -141,7 +213,15 @@ class GrowthRound:
         candidate.size += 1
         self._gained[candidate.job.id] = candidate
         if candidate.wants_more:
-            heapq.heappush(self._heads, (candidate.rank, candidate))
+            heapq.heappush(heads, (candidate.rank, candidate))
+
+    def _reclaim(self, candidate: Candidate, heads: list[Head]) -> None:
+        """Make queues above what they are entitled to free slots for one more worker of a running job."""
+        job = candidate.job
+        if job.state.active and candidate.headroom is None and self._reclaims.claim(job, candidate.group):
+            candidate.size += 1
+            if candidate.wants_more:
+                heapq.heappush(heads, (candidate.rank, candidate))
 
     def _open(self, peers: Peers) -> bool:
         """Whether any of the peers could get a slot; within the headroom, where the blocked job bounds all of them."""
@@ -150,12 +230,12 @@ class GrowthRound:
             head_reservation is not None
             and (not peers.ends or peers.ends[0] > head_reservation.promised_at)
             and peers.priority <= head_reservation.job.priority
-            and head_reservation.bounds_all(peers.priority, peers.preemptible)
-            and not self._gets_back(peers.priority, peers.preemptible)
+            and head_reservation.bounds_all(peers.lane, peers.priority, peers.preemptible)
+            and not self._gets_back(peers.lane, peers.priority, peers.preemptible)
         )
         headroom = head_reservation.headroom if head_reservation is not None and bound_all else None
         feasible = self._draft.places.feasible(peers.shape)
-        return feasible.fits(View.OPEN, headroom).total(peers.group) > 0
+        return feasible.fits(View.OPEN, headroom).total(peers.group) > 0 or self._reclaims.possible(peers.lane)
 
     def _running(self, job: Job) -> Candidate | None:
         """The running job as a candidate; None if no slot is open for it, the draft resizes it, or its end is near."""
@@ -163,7 +243,9 @@ class GrowthRound:
         headroom = self.headroom(job)
         fits = self._fits(job, headroom)
         group = group_of(draft.world, job.workers[0])
-        if not fits.total(group) or draft.touched(job) or draft.near_end(job):
+        if not fits.total(group) and not self._reclaims.possible(draft.lane(job)):
+            return None
+        if draft.touched(job) or draft.near_end(job):
             return None
         own: NodeCounts = {}
         for worker in job.workers:
@@ -183,19 +265,19 @@ class GrowthRound:
     def headroom(self, job: Job) -> Headroom | None:
         """The headroom that limits the job's growth; None if nothing does."""
         head_reservation = self._head_reservation
-        if head_reservation is None or self._draft.order.more_important(job, head_reservation.job):
+        if head_reservation is None or self._draft.outranks(job, head_reservation.job):
             return None
-        if self._gets_back(job.priority, job.spec.preemptible):
+        if self._gets_back(self._draft.lane(job), job.priority, job.spec.preemptible):
             return None
         return head_reservation.bounds(self._draft, job)
 
-    def _gets_back(self, priority: int, preemptible: bool) -> bool:
+    def _gets_back(self, lane: Lane, priority: int, preemptible: bool) -> bool:
         """Whether the blocked job gets back what such jobs grow by."""
         head_reservation = self._head_reservation
         return (
             self._draft.settings.share
             and head_reservation is not None
-            and head_reservation.gets_back(priority, preemptible)
+            and head_reservation.gets_back(lane, priority, preemptible)
         )
 
     def _fits(self, job: Job, headroom: Headroom | None) -> Fits:
@@ -220,6 +302,7 @@ def _place_together(draft: Draft, candidate: Candidate) -> None:
 
 def _take(draft: Draft, candidate: Candidate, node_counts: NodeCounts, sign: int) -> None:
     _use_headroom(candidate, node_counts, sign)
+    draft.count(candidate.job, draft.amounts(candidate.job, node_counts), sign)
     for i, count in node_counts.items():
         draft.ledger.take(i, candidate.job.shape, sign * count)
 

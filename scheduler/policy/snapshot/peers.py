@@ -15,6 +15,7 @@ from scheduler.model.world import World
 from scheduler.policy.capacity.pools import Group, group_of
 from scheduler.policy.estimate.marginal_gain import MarginalGain
 from scheduler.policy.estimate.speeds import Faster, faster_size
+from scheduler.policy.queues.tree import Lane, Tree
 from scheduler.policy.snapshot.order import end_of
 
 _GROWING_STATES = frozenset({JobState.RUNNING, JobState.RESIZING})
@@ -23,15 +24,16 @@ _GROWING_STATES = frozenset({JobState.RUNNING, JobState.RESIZING})
 GrowthRank = tuple[int, float, int, float, JobId]
 #: Rank in giving, smaller first: gain of the last worker, youth, id.
 GivingRank = tuple[float, float, JobId]
-#: Shape, group of nodes, priority, preemptible.
-PeerKey = tuple[WorkerShape, Group, int, bool]
+#: Lane, shape, group of nodes, priority, preemptible.
+PeerKey = tuple[Lane, WorkerShape, Group, int, bool]
 
 
 class Peers:
     """Running jobs that are alike: a worker's place in one of them serves each of the others."""
 
     def __init__(self, kind: PeerKey) -> None:
-        self.shape, self.group, self.priority, self.preemptible = kind
+        self.kind = kind
+        self.lane, self.shape, self.group, self.priority, self.preemptible = kind
         self.members = 0
         #: Jobs for which one more worker pays.
         self.growers: list[GrowthRank] = []
@@ -62,8 +64,9 @@ class Peer:
 class AllPeers:
     """All running elastic jobs whose size may change now."""
 
-    def __init__(self, settings: PolicySettings) -> None:
+    def __init__(self, settings: PolicySettings, tree: Tree) -> None:
         self._settings = settings
+        self._tree = tree
         self._peers: dict[PeerKey, Peers] = {}
         self._known: dict[JobId, Peer] = {}
         #: (when, job) of jobs whose marginal gain changes with time, soonest first.
@@ -113,7 +116,8 @@ class AllPeers:
                 insort(peers.growers, rank)
 
     def _add(self, job: Job, world: World) -> None:
-        kind = (job.shape, group_of(world, job.workers[0]), job.priority, job.spec.preemptible)
+        group = group_of(world, job.workers[0])
+        kind = (self._tree.lane_of(job), job.shape, group, job.priority, job.spec.preemptible)
         peers = self._peers.get(kind)
         if peers is None:
             peers = self._peers[kind] = Peers(kind)
@@ -167,7 +171,7 @@ class AllPeers:
                 del peers.growers[bisect_left(peers.growers, peer.grows)]
         peers.members -= 1
         if not peers.members:
-            del self._peers[peers.shape, peers.group, peers.priority, peers.preemptible]
+            del self._peers[peers.kind]
 
 
 def growth_rank(job: Job, marginal_gain: MarginalGain, size: int) -> GrowthRank:

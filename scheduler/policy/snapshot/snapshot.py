@@ -15,11 +15,12 @@ from scheduler.model.world import Touched, World
 from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.capacity.placement import Places
+from scheduler.policy.queues.tree import Tree
 from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import AllPeers
-from scheduler.policy.snapshot.queue import Queue
 from scheduler.policy.snapshot.usage_index import UsageIndex
 from scheduler.policy.snapshot.victim_table import VictimTable
+from scheduler.policy.snapshot.waiting_jobs import WaitingJobs
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,6 +33,7 @@ class Snapshot:
         self.world = world
         self.settings = settings
         self.order = Order(now, settings)
+        self.tree = Tree(world.queues)
         self._journal = Journal()
         self.ledger = Ledger(world, self._journal)
         self.places = Places(world, self.ledger)
@@ -39,9 +41,9 @@ class Snapshot:
         #: Usage of takeable jobs after the draft's takings.
         self.victim_table = VictimTable(len(self.ledger.nodes), self._journal)
         self._update_usages(world.active.items())
-        self.peers = AllPeers(settings)
+        self.peers = AllPeers(settings, self.tree)
         self.peers.update(world, now, world.active.items())
-        self.queue = Queue(self.order, world.queued.values())
+        self.waiting_jobs = WaitingJobs(self.order, self.tree, world.queued.values())
         #: Nodes from which, or from some slots of which, workers are moved.
         self.draining = {
             node.name for node in world.nodes.values() if node.intent is NodeIntent.DRAINING or node.unhealthy_mask
@@ -51,7 +53,7 @@ class Snapshot:
         """Bring everything up to date; False if a new snapshot has to be made instead."""
         touched = world.touched_since(self.world)
         same_nodes = _same_nodes(self.world, world, touched) and self.world.crowded == world.crowded
-        if now < self.order.now or not same_nodes:
+        if now < self.order.now or not same_nodes or self.world.queues != world.queues:
             return False
         before, self.world = self.world, world
         job_ids = touched.jobs if touched is not None else None
@@ -62,16 +64,16 @@ class Snapshot:
         names |= {name for name, _, _ in _changed(before.foreign, world.foreign, None)}
         self.ledger.recount(world, names)
         if self.order.ages:
-            self.queue = Queue(self.order, world.queued.values())
+            self.waiting_jobs = WaitingJobs(self.order, self.tree, world.queued.values())
         else:
             for _, old, new in _changed(before.queued, world.queued, job_ids):
                 if old is not None and new is not None:
-                    self.queue.replace(old, new)
+                    self.waiting_jobs.replace(old, new)
                 elif old is not None:
-                    self.queue.remove(old)
+                    self.waiting_jobs.remove(old)
                 elif new is not None:
-                    self.queue.add(new)
-            self.queue.advance(self.order)
+                    self.waiting_jobs.add(new)
+            self.waiting_jobs.advance(self.order)
         return True
 
     def _update_usages(self, jobs: Iterable[tuple[JobId, Job | None]]) -> set[NodeName]:

@@ -258,6 +258,9 @@ class VictimOrder:
     records: Ints
     #: By victim: whether it has the priority of the job that takes.
     equal: Bools
+    #: By victim: how many workers it may lose without being stopped, and whether it may be stopped.
+    spare: Ints
+    whole: Bools
     #: Whether equals first give workers that are many (True) or few (False) on their node; None: they leave in their
     #: order, and only what that frees before position `own` counts.
     most_first: bool | None
@@ -265,7 +268,23 @@ class VictimOrder:
 
     def first(self, count: int) -> "VictimOrder":
         """The first `count` victims."""
-        return replace(self, records=self.records[:count], equal=self.equal[:count])
+        return replace(
+            self,
+            records=self.records[:count],
+            equal=self.equal[:count],
+            spare=self.spare[:count],
+            whole=self.whole[:count],
+        )
+
+    def before(self, other: "VictimOrder") -> "VictimOrder":
+        """These victims, then those of the other order."""
+        return replace(
+            other,
+            records=np.concatenate((self.records, other.records)),
+            equal=np.concatenate((self.equal, other.equal)),
+            spare=np.concatenate((self.spare, other.spare)),
+            whole=np.concatenate((self.whole, other.whole)),
+        )
 
 
 def surplus(table: Table) -> Ints:

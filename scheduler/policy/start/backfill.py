@@ -31,6 +31,7 @@ from scheduler.policy.capacity.resources import (
     row,
 )
 from scheduler.policy.draft import Draft
+from scheduler.policy.queues.tree import TOP, Lane
 from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
@@ -45,22 +46,28 @@ class HeadReservation:
     job: Job
     promised_at: float
     headroom: Headroom
+    lane: Lane
 
     def bounds(self, draft: Draft, job: Job) -> Headroom | None:
         """The headroom that limits this job if it starts or grows now; None if nothing does."""
-        if job.spec.preemptible and draft.order.more_important(self.job, job):
+        if job.spec.preemptible and draft.outranks(self.job, job):
             return None
         started = job.started_at if job.state in RESIZABLE_STATES else draft.now
         end = end_of(job, started)
         return None if end is not None and end <= self.promised_at else self.headroom
 
-    def bounds_all(self, priority: int, preemptible: bool) -> bool:
-        """Whether it bounds every job of this priority that does not end by then."""
-        return not preemptible or priority >= self.job.priority
+    def bounds_all(self, lane: Lane, priority: float, preemptible: bool) -> bool:
+        """Whether it bounds every job of this lane and priority that does not end by then."""
+        return not preemptible or priority >= self.job.priority or not self._among(lane)
 
-    def gets_back(self, priority: int, preemptible: bool) -> bool:
+    def gets_back(self, lane: Lane, priority: int, preemptible: bool) -> bool:
         """Whether equals may grow: no promise date is known, and rebalancing takes it back."""
-        return self.promised_at == math.inf and preemptible and priority == self.job.priority
+        equal = priority == self.job.priority and lane.own == self.lane.own
+        return self.promised_at == math.inf and preemptible and equal
+
+    def _among(self, lane: Lane) -> bool:
+        """Whether importance decides between the blocked job and those of the lane."""
+        return self.lane is TOP or lane.own == self.lane.own
 
 
 def promise(draft: Draft, job: Job) -> HeadReservation:
@@ -72,7 +79,7 @@ def promise(draft: Draft, job: Job) -> HeadReservation:
     if found is None:
         when, found = _once_freed(draft, job, request, room)
     left = np.zeros_like(room) if found is None else request.rest(found)
-    return HeadReservation(job, when, draft.ledger.headroom(left, request.mask, request.need))
+    return HeadReservation(job, when, draft.ledger.headroom(left, request.mask, request.need), draft.lane(job))
 
 
 def _once_freed(draft: Draft, job: Job, request: Request, room: Rows) -> tuple[float, Found | None]:
@@ -138,12 +145,24 @@ def reclaimable(draft: Draft, job: Job) -> Rows:
     room = draft.ledger.soon()
     if draft.order.ages:
         for other in map(draft.world.active.__getitem__, draft.victim_table.less_than(job.priority)):
-            if draft.order.more_important(job, other):
+            if draft.outranks(job, other):
                 pour(room, draft.held(other))
     else:
-        room += draft.victim_table.below(job.priority)
+        room += held_by_less_important(draft, job)
     for holder in draft.dominated_by(job):
         pour(room, draft.held_for(holder))
+    return room
+
+
+def held_by_less_important(draft: Draft, job: Job) -> Rows:
+    """Amounts held by jobs of lower priority that this one may take from for it; those of other queues do not count."""
+    lane = draft.lane(job)
+    if lane is TOP:
+        return draft.victim_table.below(job.priority)
+    room = np.zeros_like(draft.ledger.soon())
+    for other in map(draft.world.active.__getitem__, draft.victim_table.less_than(job.priority)):
+        if draft.lane(other).own == lane.own:
+            pour(room, draft.held(other))
     return room
 
 
@@ -160,5 +179,5 @@ def endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
             yield when, tuple(draft.given_to(draft.world.queued[job_id]))
             continue
         usage = draft.usages[job_id]
-        if not (usage.takeable and draft.order.more_important(job, usage.job)):
+        if not (usage.takeable and draft.outranks(job, usage.job)):
             yield when, draft.held(usage.job)

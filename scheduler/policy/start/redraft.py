@@ -8,6 +8,7 @@ plan is made once more, and the job that would take may have what the backfilled
 from collections.abc import Callable, Mapping
 from itertools import chain
 
+from scheduler.model.job import Job
 from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, add, least, pour
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.snapshot import Snapshot
@@ -18,10 +19,10 @@ DRAFTS_MAX = 4
 Gains = dict[tuple[int, int], Amount]
 
 
-def decided(snapshot: Snapshot, decide: "Callable[[Draft, BackfillGains], int | None]") -> Draft:
+def decided(snapshot: Snapshot, decide: "Callable[[Draft, BackfillGains], Job | None]") -> Draft:
     """A draft with all decisions in it, after which the snapshot is to be rolled back.
 
-    `decide` makes them, and returns the highest priority of the jobs that waited behind the blocked one.
+    `decide` makes them, and returns the most important of the jobs that waited behind the blocked one of their queue.
     """
     offered: Gains = {}
     for _ in range(DRAFTS_MAX - 1):
@@ -81,15 +82,16 @@ class BackfillGains:
         return total
 
 
-def _gains(draft: Draft, below: int | None) -> Gains:
-    """Amounts that preemptible jobs below this priority get in the draft; None: no job would take them."""
+def _gains(draft: Draft, kept_back: Job | None) -> Gains:
+    """Amounts that less important preemptible jobs of its queue get in the draft; None: no job would take them."""
     gains: Gains = {}
-    if below is None:
+    if kept_back is None:
         return gains
+    queue = draft.lane(kept_back).own
     started = ((job, draft.given_to(job)) for job in map(draft.world.queued.__getitem__, draft.starts))
     grown = ((job, draft.added_to(job)) for job in map(draft.world.active.__getitem__, draft.grows))
     for job, given in chain(started, grown):
-        if job.spec.preemptible and job.priority < below:
+        if job.spec.preemptible and job.priority < kept_back.priority and draft.lane(job).own == queue:
             for k, amount in given:
                 gains[job.priority, k] = add(gains.get((job.priority, k), NOTHING), amount)
     return gains

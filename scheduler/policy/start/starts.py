@@ -10,6 +10,7 @@ are looked at again soon after, and the first of them is protected as any blocke
 import heapq
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -23,10 +24,13 @@ from scheduler.policy.capacity.resources import Amount, Headroom, Rows, row
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.search import apply, find_takings
 from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.queues.shares import FIRST, Turn
+from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.order import Rank
-from scheduler.policy.snapshot.queue import JobClass
+from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.taking import Taking
-from scheduler.policy.start.backfill import HeadReservation, promise
+from scheduler.policy.snapshot.waiting_jobs import JobClass
+from scheduler.policy.start.backfill import HeadReservation, held_by_less_important, promise
 from scheduler.policy.start.failed_attempts import Failures
 from scheduler.policy.start.redraft import BackfillGains
 from scheduler.policy.start.wait_reasons import explain
@@ -35,8 +39,9 @@ from scheduler.policy.start.wait_reasons import explain
 TAKERS_MAX = 128
 #: Time until the next pass goes on, in seconds.
 GO_ON_SECONDS = 1.0
-#: The rank of the next job, its index in its job class, and the class; None where the job is looked at alone.
-Head = tuple[Rank, int, JobClass | None]
+#: The turn of the queue, the rank of the next job, its index in its job class, and the class; None where the job is
+#: looked at alone.
+Head = tuple[Turn, Rank, int, JobClass | None]
 
 
 class Starts:
@@ -59,49 +64,86 @@ class Starts:
         #: The first job that could not be placed; jobs behind it must not delay it.
         self.head_reservation: HeadReservation | None = None
         self.left: list[Job] = []
-        #: The highest priority of jobs that only the blocked job may have kept from starting.
-        self.kept_back: int | None = None
+        #: Of the jobs in the blocked job's queue that only this one may have kept from starting: that of the highest
+        #: priority.
+        self.kept_back: Job | None = None
         #: Job classes that cannot start whatever is free.
         self._impossible: dict[JobClass, WaitReason] = {}
+        #: Job classes that rules of their queues keep waiting.
+        self._limited: dict[JobClass, WaitReason] = {}
         self._victims = Victims(draft)
-        self._limits: dict[int, BackfillLimit] = {}
-        #: Attempts that failed for lack of capacity alone, and behind the blocked job.
-        self._failed = Failures()
-        self._failed_behind = Failures()
+        #: By queue and priority.
+        self._limits: dict[tuple[str, int], BackfillLimit] = {}
+        #: Attempts that failed for lack of capacity alone, and behind the blocked job; by queue.
+        self._failed: defaultdict[str, Failures] = defaultdict(Failures)
+        self._failed_behind: defaultdict[str, Failures] = defaultdict(Failures)
         #: Why each of these requests of jobs that are looked at alone can never be granted; None: it can.
         self._never: dict[Request, WaitReason | None] = {}
         self._requests: dict[JobClass, Request] = {}
         #: Number of jobs for which this pass took from others.
         self._takers = 0
-        self._parked: list[JobClass] = []
+        #: Job classes without hope, and the index of the first job that has not had its turn.
+        self._parked: list[tuple[JobClass, int]] = []
+        self._drop_overbooked()
+        self._heads = self._all_heads()
 
     def run(self) -> None:
+        """Look at all jobs."""
+        while self.turn() is not None:
+            self.serve()
+
+    def turn(self) -> Turn | None:
+        """The turn of the queue whose job is next; None: every job has had its own."""
+        heads, shares = self._heads, self.draft.shares
+        while heads and shares is not None:
+            turn, rank, k, job_class = heads[0]
+            now = shares.turn(self._lane(rank, job_class))
+            if now == turn:
+                break
+            heapq.heapreplace(heads, (now, rank, k, job_class))
+        return heads[0][0] if heads else None
+
+    def serve(self) -> None:
+        """Look at the next job."""
+        _, rank, k, job_class = heapq.heappop(self._heads)
+        openings = self.draft.openings
+        if job_class is None:
+            self._single(self.draft.world.queued[rank[2]])
+        else:
+            self._next_of(job_class, k)
+        if self.draft.openings > openings:
+            for parked, first in self._parked:
+                passed = bisect_right(parked.ranks, rank) if self.draft.shares is None else first
+                self._push(parked, passed)
+            self._parked.clear()
+
+    def _all_heads(self) -> list[Head]:
         draft = self.draft
-        self._drop_overbooked()
-        heads: list[Head] = [(self._turn(job), 0, None) for job in draft.snapshot.queue.singles.values()]
-        for each in draft.snapshot.queue.job_classes:
+        heads = [self._head(self._rank(job), 0, None) for job in draft.snapshot.waiting_jobs.singles.values()]
+        for each in draft.snapshot.waiting_jobs.job_classes:
             reason = draft.places.feasible(each.shape).impossible(each.min_workers)
             if reason is None:
-                heads.append((each.ranks[0], 0, each))
+                heads.append(self._head(each.ranks[0], 0, each))
             else:
                 self._impossible[each] = reason
         heapq.heapify(heads)
-        while heads:
-            rank, k, job_class = heapq.heappop(heads)
-            openings = draft.openings
-            if job_class is None:
-                self._single(draft.world.queued[rank[2]])
-            else:
-                self._next_of(job_class, k, heads)
-            if draft.openings > openings:
-                for parked in self._parked:
-                    _push(heads, parked, bisect_right(parked.ranks, rank))
-                self._parked.clear()
+        return heads
+
+    def _head(self, rank: Rank, k: int, job_class: JobClass | None) -> Head:
+        shares = self.draft.shares
+        return (FIRST if shares is None else shares.turn(self._lane(rank, job_class)), rank, k, job_class)
+
+    def _lane(self, rank: Rank, job_class: JobClass | None) -> Lane:
+        return self.draft.lane(self.draft.world.queued[rank[2]]) if job_class is None else job_class.lane
+
+    def _push(self, job_class: JobClass, k: int) -> None:
+        if k < len(job_class.ranks):
+            heapq.heappush(self._heads, self._head(job_class.ranks[k], k, job_class))
 
     def explain(self) -> None:
         """Give every job that this pass left waiting its reason, judged by what the finished draft leaves."""
         left = (job for job in self.left if job.id not in self.draft.holding)
-        explain(self.draft, left, self._impossible, self._request, self.head_reservation)
+        explain(self.draft, left, self._impossible | self._limited, self._request, self.head_reservation)
 
     def _drop_overbooked(self) -> None:
         """Where nodes hold more of something than they have, drop the last reservations of it until the others fit."""
@@ -121,38 +163,50 @@ class Starts:
             request = self._requests[job_class] = self.draft.request(self._member(job_class, 0))
         return request
 
-    def _turn(self, job: Job) -> Rank:
+    def _rank(self, job: Job) -> Rank:
         """The job's rank; before its equals where all that is reserved for it is free: they would delay it."""
         importance, _, job_id = rank = self.draft.order.rank(job)
         own = self.draft.holding.get(job.id, ())
         ready = own and self._reserved(self.draft.request(job), own, View.FREE) is not None
         return (importance, -math.inf, job_id) if ready else rank
 
-    def _next_of(self, job_class: JobClass, k: int, heads: list[Head]) -> None:
+    def _next_of(self, job_class: JobClass, k: int) -> None:
         """Place the next job of the class, or find the next one that has a chance."""
-        hopeful = self._hopeful(job_class, k)
+        job = self._member(job_class, k)
+        limited = self._limited_by(job)
+        hopeful = self._hopeful(job_class, k) if limited is None else None
+        if limited is not None:
+            self._limited[job_class] = limited
         if hopeful is None:
-            self._parked.append(job_class)
+            self._parked.append((job_class, k))
         elif hopeful > k:
-            _push(heads, job_class, hopeful)
+            self._push(job_class, hopeful)
         else:
-            job = self._member(job_class, k)
             self._attempt(job, self._request(job_class), ())
-            _push(heads, job_class, k + 1)
+            self._push(job_class, k + 1)
+
+    def _limited_by(self, job: Job) -> WaitReason | None:
+        """The rule of its queues that keeps the job from starting whatever others give up; None: there is none."""
+        shares = self.draft.shares
+        if shares is None:
+            return None
+        counts = counts_of(shares.standing, job, job.min_workers)
+        return shares.why_never(self.draft.lane(job), counts, preemptible=job.spec.preemptible)
 
     def _hopeful(self, job_class: JobClass, k: int) -> int | None:
         """Index of the first job, from `k` on, for which no attempt as easy failed already; None: there is none."""
         job, openings, head_reservation = self._member(job_class, k), self.draft.openings, self.head_reservation
-        request, first = self._request(job_class), job.priority
-        failed = self._failed.up_to(openings, request)
+        request, first, queue = self._request(job_class), job.priority, job_class.lane.own
+        failed = self._failed[queue].up_to(openings, request)
         if first <= failed:
             return None
-        if head_reservation is None or first > self._failed_behind.up_to(openings, request):
+        if head_reservation is None or first > self._failed_behind[queue].up_to(openings, request):
             return k
         # only jobs that the blocked job does not bound have a chance
         end = job_class.first_below(failed + 1, k)
         if self.draft.now + min(job_class.limits, default=math.inf) > head_reservation.promised_at:
-            k = job_class.first_below(head_reservation.job.priority, k) if job_class.preemptible else end
+            bounds_all = head_reservation.bounds_all(job_class.lane, -math.inf, job_class.preemptible)
+            k = end if bounds_all else job_class.first_below(head_reservation.job.priority, k)
         return next((j for j in range(k, end) if self._headroom(self._member(job_class, j)) is None), None)
 
     def _member(self, job_class: JobClass, k: int) -> Job:
@@ -170,9 +224,15 @@ class Starts:
             self._pass_over(job, self._never[request])
             return
         own = draft.unhold(job) if job.id in draft.holding else ()
-        failed = self._failed.up_to(draft.openings, request)
+        limited = self._limited_by(job)
+        if limited is not None:
+            draft.openings += bool(own)
+            draft.waiting[job.id] = Waiting(limited)
+            return
+        queue = draft.lane(job).own
+        failed = self._failed[queue].up_to(draft.openings, request)
         if self._headroom(job) is not None:
-            failed = max(failed, self._failed_behind.up_to(draft.openings, request))
+            failed = max(failed, self._failed_behind[queue].up_to(draft.openings, request))
         hopeless = not own and job.priority <= failed
         if hopeless or not self._attempt(job, request, own):
             self.left.append(job)
@@ -207,12 +267,13 @@ class Starts:
         headroom = self._headroom(job)
         if headroom is None:
             return None
-        limit = self._limits.get(job.priority)
-        below = self.draft.victim_table.below(job.priority)
+        key = (self.draft.lane(job).own, job.priority)
+        limit = self._limits.get(key)
+        below = held_by_less_important(self.draft, job)
         state = (self.draft.openings, self._backfill_gains.uses)
         if limit is None or limit.below is not below or (self._backfill_gains and limit.state != state):
-            lent = self._backfill_gains.added(below, job.priority)
-            limit = self._limits[job.priority] = BackfillLimit(
+            lent = self._backfill_gains.added(below, job.priority) if self._in_queue_of_head(job) else below
+            limit = self._limits[key] = BackfillLimit(
                 headroom, below, lent, headroom.widened(lent), self._backfill_gains, state
             )
         return limit
@@ -226,6 +287,8 @@ class Starts:
     def _start(self, job: Job, request: Request, own: Placements, limit: "BackfillLimit | None") -> bool:
         """Start the job on open slots, on its reservation, or on reservations of less important jobs."""
         draft, headroom = self.draft, limit.bounds if limit else None
+        if not self._has_room(job):
+            return False
         chosen = request.place(View.OPEN, headroom)
         if chosen is None and draft.holding and self._take_over(job, request, headroom):
             chosen = request.place(View.OPEN, headroom)
@@ -259,7 +322,7 @@ class Starts:
 
     def _keep(self, job: Job, request: Request, own: Placements) -> bool:
         """Keep the reservation, if its slots are still being freed."""
-        if self._reserved(request, own, View.SOON) is None:
+        if self._reserved(request, own, View.SOON) is None or self._lacking(job):
             return False
         self._hold(job, own)
         return True
@@ -273,7 +336,7 @@ class Starts:
         """Reserve slots that are being freed already, or else take from less important jobs."""
         draft, headroom = self.draft, limit.bounds if limit else None
         chosen = request.place(View.SOON, headroom)
-        if chosen is None:
+        if chosen is None or self._lacking(job):
             takings = self._takings(job, request, headroom)
             if takings is None:
                 return False
@@ -286,6 +349,21 @@ class Starts:
         self._use(limit, job, request, chosen)
         self._hold(job, tuple(map(draft.places.named, chosen)))
         return True
+
+    def _has_room(self, job: Job) -> bool:
+        """Whether limits of its queues let the job start at once."""
+        shares = self.draft.shares
+        if shares is None:
+            return True
+        counts = counts_of(shares.standing, job, job.min_workers)
+        return shares.room(self.draft.lane(job), counts) and not self._lacking(job)
+
+    def _lacking(self, job: Job) -> bool:
+        """Whether jobs of its queues have to give something up for the job, for the sake of limits."""
+        shares = self.draft.shares
+        if shares is None:
+            return False
+        return bool(shares.lacking(self.draft.lane(job), counts_of(shares.standing, job, job.min_workers)))
 
     def _takings(self, job: Job, request: Request, headroom: Headroom | None) -> list[Taking] | None:
         """Takings that let the job fit; None if it does not fit whatever is taken, in this pass."""
@@ -308,9 +386,17 @@ class Starts:
         """Record that a request finds no room at the job's priority."""
         if headroom is not None:
             # Only the blocked job may have kept it from starting.
-            self.kept_back = job.priority if self.kept_back is None else max(self.kept_back, job.priority)
-        failed = self._failed if headroom is None else self._failed_behind
+            self._keep_back(job)
+        failed = (self._failed if headroom is None else self._failed_behind)[self.draft.lane(job).own]
         failed.note(self.draft.openings, request, job.priority)
+
+    def _keep_back(self, job: Job) -> None:
+        if self._in_queue_of_head(job) and (self.kept_back is None or job.priority > self.kept_back.priority):
+            self.kept_back = job
+
+    def _in_queue_of_head(self, job: Job) -> bool:
+        head = self.head_reservation
+        return head is not None and head.lane.own == self.draft.lane(job).own
 
     def _hold(self, job: Job, placements: Placements) -> None:
         self.draft.hold(job, placements)
@@ -336,8 +422,3 @@ class BackfillLimit:
         for i, amount in amounts.items():
             self.headroom.use_beyond(row(self.lent, i), i, amount)
         self.backfill_gains.use(amounts, job.priority)
-
-
-def _push(heads: list[Head], job_class: JobClass, k: int) -> None:
-    if k < len(job_class.ranks):
-        heapq.heappush(heads, (job_class.ranks[k], k, job_class))

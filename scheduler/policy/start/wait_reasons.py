@@ -10,7 +10,7 @@ from scheduler.model.plan import Waiting
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.draft import Draft
-from scheduler.policy.snapshot.queue import UNEXPLAINED, JobClass, differs, not_carried
+from scheduler.policy.snapshot.waiting_jobs import UNEXPLAINED, JobClass, differs, not_carried
 from scheduler.policy.start.backfill import HeadReservation
 
 #: Number of reasons that one plan replaces in job classes: one slot that comes free may change those of all the queue,
@@ -48,7 +48,7 @@ def _explain_job_classes(draft: Draft, said_to: Callable[[JobClass], Waiting], w
     """Add changed reasons of job classes, by place in the queue; limited for jobs that have a reason already."""
     decided = draft.starts.keys() | draft.holding.keys()
     rewritten = 0
-    for job_class in sorted(draft.snapshot.queue.job_classes, key=lambda job_class: job_class.ranks[0]):
+    for job_class in sorted(draft.snapshot.waiting_jobs.job_classes, key=lambda job_class: job_class.ranks[0]):
         said = said_to(job_class)
         for carried, job_ids in job_class.carrying_other_than(said):
             left = (job_id for job_id in job_ids if job_id not in decided)

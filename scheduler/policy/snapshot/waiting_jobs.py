@@ -1,7 +1,7 @@
 """The waiting queue as classes of alike jobs, so that one decision serves the whole class.
 
-Jobs of a class have the same shape, minimum and preemptibility, and none stands behind one of lower priority: where the
-first fails, all behind it fail, and all that are left waiting in a class wait for the same reason.
+Jobs of a class have the same lane, shape, minimum and preemptibility, and none stands behind one of lower priority:
+where the first fails, all behind it fail, and all that are left waiting in a class wait for the same reason.
 """
 
 import math
@@ -16,10 +16,11 @@ from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
+from scheduler.policy.queues.tree import Lane, Tree
 from scheduler.policy.snapshot.order import Order, Rank
 
-#: Shape, minimum, preemptible; where jobs age, and so may overtake those of higher priority, the priority as well.
-JobClassKey = tuple[WorkerShape, int, bool, int | None]
+#: Lane, shape, minimum, preemptible; where jobs age, and so may overtake those of higher priority, the priority too.
+JobClassKey = tuple[Lane, WorkerShape, int, bool, int | None]
 #: A reason as a job carries it.
 Carried = tuple[WaitReason | None, JobId | None]
 #: Reasons of jobs that no pass has looked at.
@@ -30,8 +31,10 @@ class JobClass:
     """Waiting jobs that are alike, in the order in which they are served."""
 
     def __init__(self, kind: JobClassKey) -> None:
-        self.shape, self.min_workers, self.preemptible, self._priority = kind
+        self.lane, self.shape, self.min_workers, self.preemptible, self._priority = kind
         self.ranks: list[Rank] = []
+        #: Workers that all of them want together.
+        self.wanted_workers = 0
         #: Time limits of the jobs in seconds, and the number of jobs with each.
         self.limits: Counter[float] = Counter()
         self._carrying: dict[Carried, list[JobId]] = {}
@@ -54,6 +57,7 @@ class JobClass:
 
     def note(self, job: Job) -> None:
         """Record a member, except for its rank."""
+        self.wanted_workers += job.max_workers
         if job.spec.time_limit_seconds is not None:
             self.limits[job.spec.time_limit_seconds] += 1
         carried = (job.wait_reason, job.wait_for)
@@ -66,6 +70,7 @@ class JobClass:
             insort(job_ids, job.id)
 
     def forget(self, job: Job) -> None:
+        self.wanted_workers -= job.max_workers
         limit = job.spec.time_limit_seconds
         if limit is not None:
             self.limits[limit] -= 1
@@ -93,11 +98,12 @@ def _first_reasons_first(carried: Carried) -> tuple[bool, str, int]:
     return (reason not in UNEXPLAINED, str(reason), for_job or 0)
 
 
-class Queue:
+class WaitingJobs:
     """Waiting jobs by class, except for those that hold a reservation, have a fixed group, or pause after a failure."""
 
-    def __init__(self, order: Order, jobs: Iterable[Job]) -> None:
+    def __init__(self, order: Order, tree: Tree, jobs: Iterable[Job]) -> None:
         self._order = order
+        self._tree = tree
         self._job_classes: dict[JobClassKey, JobClass] = {}
         #: Jobs that are looked at one by one.
         self.singles: dict[JobId, Job] = {}
@@ -174,4 +180,5 @@ class Queue:
         return job_class
 
     def _kind(self, job: Job) -> JobClassKey:
-        return (job.spec.shape, job.min_workers, job.spec.preemptible, job.priority if self._order.ages else None)
+        priority = job.priority if self._order.ages else None
+        return (self._tree.lane_of(job), job.spec.shape, job.min_workers, job.spec.preemptible, priority)

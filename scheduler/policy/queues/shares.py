@@ -1,0 +1,177 @@
+"""What each account holds in a draft, against what it is entitled and limited to."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scheduler.model.job_state import WaitReason
+from scheduler.policy.capacity.resources import Held
+from scheduler.policy.queues.entitlement import Entitlement
+from scheduler.policy.queues.tree import TOP, Lane, Tree
+
+#: Slots by kind, in the order of `Tree.kinds`: all, then those of each GPU type that a queue names.
+Counts = tuple[int, ...]
+#: Accounts differ by whole slots: what sums of floats leave over is nothing.
+_EPSILON = 1e-6
+#: The place of a lane among others, smaller first: what its accounts hold of their entitlement, from the first level
+#: on, then the number of its oldest waiting job.
+Turn = tuple[tuple[float, ...], int]
+#: Jobs above all queues go first.
+FIRST: Turn = ((), 0)
+
+
+class Quota(NamedTuple):
+    """Slots that a job's accounts lack below their limits, by kind; the jobs in them may give these up."""
+
+    account: str
+    kind: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What accounts may have and hold in a world; slots by kind."""
+
+    tree: Tree
+    #: By position, the kind of the node's GPU type; 0: no queue names it.
+    kinds: Sequence[int]
+    entitled: Mapping[str, tuple[Entitlement, ...]]
+    #: Slots of workers that stay.
+    held: Mapping[str, Counts]
+    #: Slots of workers that are leaving.
+    leaving: Mapping[str, Counts]
+    #: Slots of workers that stay, of jobs that are not preemptible.
+    pinned: Mapping[str, Counts]
+    #: The smallest number of a job that waits, by the own account of its lane.
+    oldest: Mapping[str, int]
+
+    def counts(self, held: Iterable[tuple[int, tuple[int, int, int]]]) -> Counts:
+        """The slots among these amounts, by kind. Slots beyond the physical ones are nobody's."""
+        found = [0] * len(self.tree.kinds)
+        for i, (slots, _, _) in held:
+            if i < len(self.kinds):
+                found[0] += slots
+                if self.kinds[i]:
+                    found[self.kinds[i]] += slots
+        return tuple(found)
+
+    def typed(self, gpu_type: str | None, slots: int) -> Counts:
+        """So many slots of nodes of this GPU type, by kind."""
+        return tuple(slots if k == 0 or name == gpu_type else 0 for k, name in enumerate(self.tree.kinds))
+
+
+class Shares:
+    """The standing of accounts as a draft goes on."""
+
+    def __init__(self, standing: Standing) -> None:
+        self.standing = standing
+        self.tree = standing.tree
+        self._entitled = standing.entitled
+        self._held = dict(standing.held)
+        self._leaving = dict(standing.leaving)
+        self._pinned = dict(standing.pinned)
+        self._none: Counts = (0,) * len(self.tree.kinds)
+
+    def put(
+        self, lane: Lane, held: Held | Iterable[tuple[int, tuple[int, int, int]]], sign: int, *, pinned: bool
+    ) -> Counts:
+        """Count these amounts as held by a job of the lane, or with sign -1 as held no more."""
+        counts = self.standing.counts(held)
+        for account in lane.accounts:
+            _add(self._held, account, counts, sign)
+            if pinned:
+                _add(self._pinned, account, counts, sign)
+        return counts
+
+    def leave(self, lane: Lane, held: Held, *, pinned: bool) -> None:
+        """Count these amounts as being freed."""
+        counts = self.put(lane, held, -1, pinned=pinned)
+        for account in lane.accounts:
+            _add(self._leaving, account, counts, 1)
+
+    def turn(self, lane: Lane) -> Turn:
+        """The place of the lane among others now."""
+        if lane is TOP:
+            return FIRST
+        return (tuple(self._part(account) for account in lane.path), self.standing.oldest.get(lane.own, 0))
+
+    def part(self, lane: Lane, depth: int) -> float:
+        """The part of its entitlement that the lane's account at this depth holds; infinite: it is entitled to none."""
+        return self._part(lane.path[depth])
+
+    def depth_within(self, lane: Lane, slots: int, *, kind: int = 0, guaranteed: bool = False) -> int:
+        """How far up accounts of the lane stay inside what they are entitled to if it gets so many slots more.
+
+        The number of levels that it must share with whom it takes from: 0 if all of its accounts do.
+        """
+        for depth in range(len(lane.path), 0, -1):
+            account = lane.path[depth - 1]
+            entitled = self._entitlement(account, kind)
+            most = entitled.guaranteed if guaranteed else entitled.total
+            if self.held(account)[kind] + slots > most + _EPSILON:
+                return depth
+        return 0
+
+    def beyond(self, account: str, kind: int) -> float:
+        """Slots that the account holds beyond what it is entitled to; of a GPU type, beyond what is guaranteed."""
+        return self.held(account)[kind] - self._entitlement(account, kind).total + _EPSILON
+
+    def held(self, account: str) -> Counts:
+        return self._held.get(account, self._none)
+
+    def lacking(self, lane: Lane, counts: Counts) -> list[Quota]:
+        """What the lane's accounts lack below their limits for so many slots more, once nothing is leaving."""
+        return [quota for quota in self._beyond_limits(lane, counts, self._none_leaving) if quota.slots > 0]
+
+    def room(self, lane: Lane, counts: Counts) -> bool:
+        """Whether limits let the lane have so many slots more at once: slots being freed are in use still."""
+        return all(quota.slots <= 0 for quota in self._beyond_limits(lane, counts, self._leaving))
+
+    def why_never(self, lane: Lane, counts: Counts, *, preemptible: bool) -> WaitReason | None:
+        """Why a job of the lane that needs at least so many slots gets them whatever others give up; None: it may."""
+        for quota in self._beyond_limits(lane, counts, self._none_leaving):
+            if quota.slots > self.held(quota.account)[quota.kind]:
+                return self.limit_reason(quota)
+        return WaitReason.NOT_GUARANTEED if not preemptible and not self.pins(lane, counts) else None
+
+    def pins(self, lane: Lane, counts: Counts) -> bool:
+        """Whether guarantees of the lane's accounts cover so many slots more that nobody may take."""
+        return all(
+            self._pinned.get(account, self._none)[0] + counts[0] <= self._entitlement(account, 0).guaranteed + _EPSILON
+            for account in lane.path
+        )
+
+    @staticmethod
+    def limit_reason(quota: Quota) -> WaitReason:
+        return WaitReason.USER_LIMIT if "@" in quota.account else WaitReason.QUEUE_LIMIT
+
+    def _beyond_limits(self, lane: Lane, counts: Counts, besides: Mapping[str, Counts]) -> Iterable[Quota]:
+        """Slots beyond each limit of the lane's accounts if it gets so many more."""
+        for account in lane.path:
+            for name, limit in self.tree.limits.get(account, {}).items():
+                kind = self.tree.kinds.index(name)
+                held = self.held(account)[kind] + besides.get(account, self._none)[kind]
+                if counts[kind]:
+                    yield Quota(account, kind, held + counts[kind] - limit)
+        for account in lane.of_user:
+            limit_of_user = self.tree.limit_of_user(account)
+            if limit_of_user is not None and counts[0]:
+                held = self.held(account)[0] + besides.get(account, self._none)[0]
+                yield Quota(account, 0, held + counts[0] - limit_of_user)
+
+    @property
+    def _none_leaving(self) -> Mapping[str, Counts]:
+        return {}
+
+    def _part(self, account: str) -> float:
+        held, entitled = self.held(account)[0], self._entitlement(account, 0).total
+        return held / entitled if entitled > _EPSILON else float("inf")
+
+    def _entitlement(self, account: str, kind: int) -> Entitlement:
+        found = self._entitled.get(account)
+        return found[kind] if found is not None else Entitlement(0.0, 0.0)
+
+
+def _add(tally: dict[str, Counts], account: str, counts: Counts, sign: int) -> None:
+    before = tally.get(account)
+    tally[account] = tuple((before[k] if before is not None else 0) + sign * count for k, count in enumerate(counts))

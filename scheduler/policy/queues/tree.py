@@ -1,0 +1,132 @@
+"""The tree of queues as the planner sees it: which of them count the slots of a job."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from scheduler import bounds
+from scheduler.model.job import Job
+from scheduler.model.queue import ANY_GPU, ROOT, Queue, ancestry
+from scheduler.policy.queues.entitlement import Share
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lane:
+    """Jobs that are counted in the same accounts; among those with the same `own` one, importance alone decides.
+
+    Each lane is one object, so that lanes are compared by identity.
+    """
+
+    #: Accounts from the first level down to that of its queue, or of its user where users have shares of the queue;
+    #: none for jobs above all queues. No path is the beginning of another one.
+    path: tuple[str, ...]
+    #: Accounts of its user in queues that limit each user.
+    of_user: tuple[str, ...]
+    #: All of these, each once.
+    accounts: tuple[str, ...]
+
+    @property
+    def own(self) -> str:
+        """The last account of its path; empty for jobs above all queues."""
+        return self.path[-1] if self.path else ""
+
+    def shared_levels(self, other: "Lane") -> int:
+        """The number of accounts that both paths begin with."""
+        pairs = enumerate(zip(self.path, other.path, strict=False))
+        return next((k for k, (a, b) in pairs if a != b), min(len(self.path), len(other.path)))
+
+
+#: The lane of jobs above all queues: all jobs where there are no queues, those of open bookings, and placeholders.
+TOP = Lane((), (), ())
+
+
+class Tree:
+    """Queues by path, and the lanes of jobs.
+
+    An *account* is what slots are counted for: a queue by its path, the jobs directly in a queue with inner ones as
+    `path/.`, and a user in a queue as `path@user`.
+    """
+
+    def __init__(self, queues: Mapping[str, Queue] | None = None) -> None:
+        queues = queues or {}
+        self._queues = queues
+        self._inner: dict[str, list[str]] = {}
+        for path in sorted(queues):
+            self._inner.setdefault(self._within(path.rpartition("/")[0]), []).append(path)
+        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._by_path: dict[tuple[tuple[str, ...], tuple[str, ...]], Lane] = {}
+        #: Kinds of slots that are counted: all, and those of each GPU type that a queue names.
+        named = {kind for queue in queues.values() for kind, _ in (*queue.guarantee, *queue.limit)}
+        self.kinds: tuple[str, ...] = (ANY_GPU, *sorted(named - {ANY_GPU}))
+
+    def __bool__(self) -> bool:
+        """Whether there is any queue."""
+        return bool(self._queues)
+
+    def lane_of(self, job: Job) -> Lane:
+        """The lane of the job."""
+        if not self._queues or job.priority > bounds.PRIORITY.high:
+            return TOP
+        key = (job.spec.queue, job.spec.user)
+        lane = self._lanes.get(key)
+        if lane is None:
+            accounts = self._accounts(*key)
+            each_once = tuple(dict.fromkeys((*accounts[0], *accounts[1])))
+            lane = self._lanes[key] = self._by_path.setdefault(accounts, Lane(*accounts, each_once))
+        return lane
+
+    @cached_property
+    def limits(self) -> Mapping[str, Mapping[str, int]]:
+        """Limits by kind of the accounts of queues that have any."""
+        return {path: dict(queue.limit) for path, queue in self._queues.items() if queue.limit}
+
+    def limit_of_user(self, account: str) -> int | None:
+        """Slots that a user may hold in a queue; `account` is the user's in it."""
+        return self._queues[account.partition("@")[0]].user_limit
+
+    def weight(self, account: str) -> float:
+        """The weight of an account among its siblings; what is not a queue has the weight 1."""
+        return self._queues[account].weight if account in self._queues else 1.0
+
+    def share(self, kind: int, lanes: Iterable[Lane], demand: Mapping[str, list[float]]) -> Share:
+        """The tree as shares in one kind of slots, by its index; `demand` has slots by kind of the lanes' own accounts.
+
+        Only guarantees of the lanes' jobs count: what nobody asks for is no claim.
+        """
+        inner: dict[str, dict[str, None]] = {}
+        for lane in lanes:
+            for above, account in zip((ROOT, *lane.path), lane.path, strict=False):
+                inner.setdefault(above, {})[account] = None
+        return self._share(ROOT, kind, inner, demand)
+
+    def _share(
+        self, account: str, kind: int, inner: Mapping[str, Iterable[str]], demand: Mapping[str, list[float]]
+    ) -> Share:
+        queue, name = self._queues.get(account), self.kinds[kind]
+        below = [self._share(each, kind, inner, demand) for each in inner.get(account, ())]
+        own = demand.get(account)
+        if queue is None:  # a user, jobs directly in a queue with inner ones, or the root
+            return Share(account, inner=below, demand=own[kind] if own else 0.0, guarantee=None if below else 0.0)
+        promised = dict(queue.guarantee).get(name)
+        guarantee = float(promised) if promised is not None else None if below else 0.0
+        limit = float(dict(queue.limit).get(name, math.inf))
+        return Share(account, queue.weight, guarantee, limit, own[kind] if own else 0.0, below)
+
+    def _accounts(self, path: str, user: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The path of accounts of such a job, and its user's accounts besides."""
+        path = self._within(path)
+        above = [self._queues[each] for each in ancestry(path) if each in self._queues]
+        of_user = tuple(f"{queue.path}@{user}" for queue in above if queue.user_limit is not None)
+        own: tuple[str, ...] = ()
+        if path in self._queues and self._queues[path].share_users:
+            own = (f"{path}@{user}",)
+        elif path in self._inner or path == ROOT:
+            own = (f"{path}/.",)
+        return ancestry(path) + own, of_user
+
+    def _within(self, path: str) -> str:
+        """The queue itself if it exists, else the nearest one above it that does."""
+        while path and path not in self._queues:
+            path = path.rpartition("/")[0]
+        return path

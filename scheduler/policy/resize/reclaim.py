@@ -1,0 +1,69 @@
+"""Growth at the cost of other queues: a queue below what it is entitled to takes from those above theirs.
+
+What is taken is free only once workers have left. Until then a draft keeps these slots, and those that are being freed
+already, from everybody who comes later in it.
+"""
+
+from dataclasses import replace
+from functools import cached_property
+
+from scheduler.model.job import Job, Placement
+from scheduler.model.shape import WorkerShape
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.pools import Group
+from scheduler.policy.capacity.request import Part, Request
+from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.search import apply, find_takings_to_grow
+from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.queues.tree import TOP, Lane
+
+
+class Reclaims:
+    """Slots that running jobs will get as others leave them."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._kept: list[tuple[Placement, WorkerShape]] = []
+
+    def possible(self, lane: Lane) -> bool:
+        """Whether jobs of the lane might take from other queues."""
+        shares = self._draft.shares
+        return shares is not None and lane is not TOP and shares.depth_within(lane, 1) < len(lane.path)
+
+    def allowed(self, job: Job, group: Group) -> bool:
+        """Whether limits and guarantees of its queues let the job have one more worker."""
+        shares, lane = self._draft.shares, self._draft.lane(job)
+        if shares is None or group[0]:
+            return True
+        counts = shares.standing.typed(group[1], job.shape.slots)
+        return shares.room(lane, counts) and (job.spec.preemptible or shares.pins(lane, counts))
+
+    def claim(self, job: Job, group: Group) -> bool:
+        """Keep room for one more worker of the job, where it is being freed or can be taken from other queues."""
+        draft, (shared, gpu_type) = self._draft, group
+        if shared or not self.possible(draft.lane(job)):
+            return False
+        shape = replace(job.shape, gpu_type=gpu_type, oversell=False)
+        request = Request(draft.ledger, Part(draft.places.feasible(shape), 1), None)
+        chosen = request.place(View.SOON)
+        if chosen is None:
+            takings = find_takings_to_grow(draft, job, request, self._victims)
+            if takings is None:
+                return False
+            apply(draft, job, takings, self._victims)
+            chosen = request.place(View.SOON)
+        assert chosen is not None, "takings are enough for the worker"
+        placement = draft.places.named(chosen[0])
+        draft.ledger.hold(placement, job.shape)
+        draft.count(job, draft.amounts(job, chosen[0]))
+        self._kept.append((placement, job.shape))
+        return True
+
+    def release(self) -> None:
+        """Stop keeping room: the plan is made."""
+        for placement, shape in self._kept:
+            self._draft.ledger.hold(placement, shape, -1)
+
+    @cached_property
+    def _victims(self) -> Victims:
+        return Victims(self._draft)
