@@ -29,6 +29,7 @@ _SHRINKS = (
     LeaveReason.DRAINED,
     LeaveReason.BOOKED,
     LeaveReason.FOREIGN,
+    LeaveReason.RECLAIMED,
     LeaveReason.SCALED,
     LeaveReason.OVERSOLD,
 )

@@ -216,6 +216,19 @@ def test_a_recurring_job_keeps_the_queue_of_its_user(known: Site) -> None:
     assert known.client.get(f"/v1/recurring/{answer.json()['id']}").json()["queue"] == "lab"
 
 
+def test_a_recurring_job_waits_for_room_in_its_queue_and_keeps_no_other_from_being_submitted(site: Site) -> None:
+    create(site, "lab", max_jobs=0)
+    for fields in ({"queue": "lab"}, {}):
+        job = {"cron": "* * * * *", "job": {"command": "true", **fields}}
+        assert site.client.post("/v1/recurring", json=job).status_code == 201
+    site.clock.advance(60)
+    site.recurring.sweep()
+    assert [job.spec.queue for job in site.store.list_jobs()] == [""]
+    site.client.patch("/v1/queues/lab", json={"max_jobs": 1})
+    site.recurring.sweep()
+    assert [job.spec.queue for job in site.store.list_jobs()] == ["", "lab"]
+
+
 def test_a_login_comes_into_the_queue_of_its_group(site: Site) -> None:
     create(site, "lab", members=["@vision"])
     services = replace(site.services, groups_of=lambda login: {"vision"} if login == "ann" else set())

@@ -35,6 +35,12 @@ def headers(shared: Site) -> dict[Role, dict[str, str]]:
     return {role: shared.user_header("ann", role) for role in Role}
 
 
+def address(path: str, job_id: int, recurring_id: str = "r99") -> str:
+    """The path with what exists at most of the job and the recurring job."""
+    ids = {"recurring_id": recurring_id, "token_id": 99}
+    return path.format(job_id=job_id, worker_id=f"{job_id}-1", name="nowhere", path="nowhere", **ids)
+
+
 def called(site: Site, method: str, path: str, owner: str, headers: dict[str, str]) -> httpx.Response:
     """The route, about what belongs to this user where it changes anything of users."""
     job_id: int = 1
@@ -45,8 +51,7 @@ def called(site: Site, method: str, path: str, owner: str, headers: dict[str, st
         site.submitted.append(JobId(job_id))
         nightly = {"cron": "0 0 1 1 *", "job": body}
         recurring_id = site.client.post("/v1/recurring", json=nightly, headers=ADMIN).json()["id"]
-    others = {"recurring_id": recurring_id, "token_id": 99, "path": "nowhere"}
-    filled = path.format(job_id=job_id, worker_id=f"{job_id}-1", name="nowhere", **others)
+    filled = address(path, job_id, recurring_id)
     if path == "/v1/live":
         filled += "?wait=0"
     json = {"priority": 1} if method == "PATCH" else WRONG if method in ("POST", "PUT") else None
@@ -94,7 +99,7 @@ def test_what_belongs_to_somebody_else_is_changed_by_operators_only(
 def test_workers_open_the_calls_of_workers_only(shared: Site, method: str, path: str) -> None:
     job_id = JobId(shared.client.post("/v1/jobs", json={"command": ["true"]}, headers=ADMIN).json()["id"])
     shared.submitted.append(job_id)
-    filled = path.format(job_id=job_id, worker_id=f"{job_id}-1", name="nowhere", recurring_id="r99", token_id=99)
+    filled = address(path, job_id)
     answer = shared.client.request(
         method, filled, headers=shared.worker_header(job_id), json=WRONG if method in ("POST", "PATCH") else None
     )

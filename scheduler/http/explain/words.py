@@ -29,6 +29,7 @@ STOP_TEXTS: dict[StopReason, str] = {
     StopReason.BOOKED: "its slots are booked",
     StopReason.BOOKING_ENDED: "its booking is over",
     StopReason.FOREIGN: "workloads outside this scheduler need its slots",
+    StopReason.RECLAIMED: "another queue takes back slots that its own had borrowed",
 }
 
 #: Short names of lacking resources.

@@ -12,6 +12,9 @@ export const WAITS = {
   BOOKING_FULL: "its booking is fully used",
   BEHIND_BOOKING: "it could not leave booked slots in time",
   BEHIND_FOREIGN: "workloads outside this scheduler wait for these slots",
+  QUEUE_LIMIT: "its queue is at its limit",
+  USER_LIMIT: "its user is at the limit of its queue",
+  NOT_GUARANTEED: "it is not preemptible, and the guarantee of its queue is in use",
   POLICY_WITHOUT_FIXED: "the current policy does not support fixed groups",
   NODES_UNAVAILABLE: "suitable nodes are unavailable",
 };
