@@ -72,7 +72,9 @@ def why_waiting(
         case WaitReason.QUEUE_LIMIT:
             return f"Its queue {job.spec.queue} is at its limit: {need} more would exceed it."
         case WaitReason.USER_LIMIT:
-            return f"User {job.spec.user} is at the limit of queue {job.spec.queue} for each user: {need} more exceed it."
+            return (
+                f"User {job.spec.user} is at the limit of queue {job.spec.queue} for each user: {need} more exceed it."
+            )
         case WaitReason.NOT_GUARANTEED:
             return (
                 f"It is not preemptible, and the guarantee of its queue {job.spec.queue or 'root'} does not cover it: "
