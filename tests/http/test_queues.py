@@ -114,7 +114,7 @@ def test_the_tree_outlives_a_restart_and_ends_queue_by_queue(site: Site) -> None
             "path: queue 'team' does not exist: there are lab; create the outer queue first",
         ),
         ({"path": "a", "guarantee": {"*": 5}, "limit": {"*": 4}}, 422, "guarantee: of * must be at most the limit 4"),
-        ({"path": "a", "weight": 0}, 422, "weight: must be at least 1e-06"),
+        ({"path": "a", "weight": 0}, 422, "weight: must be at least 0.000001, not 0"),
         ({"path": "a", "limit": {"*": -1}}, 422, "limit.*: must be at least 0"),
         ({"path": "a", "max_jobs": 1.5}, 422, "max_jobs: must be an integer"),
         ({"path": "a", "members": ["@"]}, 422, "members.0: must be the name of a user, or of a group after @"),

@@ -45,10 +45,11 @@ def called(site: Site, method: str, path: str, owner: str, headers: dict[str, st
         site.submitted.append(JobId(job_id))
         nightly = {"cron": "0 0 1 1 *", "job": body}
         recurring_id = site.client.post("/v1/recurring", json=nightly, headers=ADMIN).json()["id"]
-    filled = path.format(job_id=job_id, worker_id=f"{job_id}-1", name="nowhere", recurring_id=recurring_id, token_id=99)
+    others = {"recurring_id": recurring_id, "token_id": 99, "path": "nowhere"}
+    filled = path.format(job_id=job_id, worker_id=f"{job_id}-1", name="nowhere", **others)
     if path == "/v1/live":
         filled += "?wait=0"
-    json = {"priority": 1} if method == "PATCH" else WRONG if method == "POST" else None
+    json = {"priority": 1} if method == "PATCH" else WRONG if method in ("POST", "PUT") else None
     return site.client.request(method, filled, headers=headers, json=json)
 
 

@@ -135,6 +135,7 @@ def listed(site: Site) -> None:
         "/v1/events",
         "/v1/events?after=-1",
         "/v1/bookings",
+        "/v1/queues",
         "/v1/recurring",
         "/v1/webhooks",
         "/v1/report?since=0",

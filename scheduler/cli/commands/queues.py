@@ -168,9 +168,10 @@ def members(
         view = _send(session, "PATCH", _address(path), {"members": wanted})
     if session.json:
         emit_json({"path": path, "members": view["members"]})
-    elif view["members"]:
-        say("\n".join(view["members"]))
-    else:
+        return
+    for member in view["members"]:
+        say(member)
+    if not view["members"]:
         note(f"queue {path} has no members of its own: whoever may submit to its parent may submit to it")
 
 
