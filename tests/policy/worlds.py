@@ -17,6 +17,7 @@ from scheduler.model.job import Job, Placement, Progress
 from scheduler.model.job_state import STOP_TARGETS, JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.queue import ANY_GPU, Queue
 from scheduler.model.shape import WorkerShape
 from scheduler.model.speed import Scatter, SizeSpeed
 from scheduler.model.worker import Desired, LeaveReason, Worker, WorkerState
@@ -54,6 +55,7 @@ class Cluster:
         self.bookings: list[Booking] = []
         self.foreign: dict[NodeName, ForeignUse] = {}
         self.demands: list[Awaited] = []
+        self.queues: list[Queue] = []
 
     def __repr__(self) -> str:
         lines = [f"{n.name}: {n.slots} slots x{n.oversell} {n.gpu_type} {n.intent}" for n in self.nodes.values()]
@@ -79,6 +81,17 @@ class Cluster:
         window = (self.now + start, self.now + end)
         planned = Booking(name, *window, workers, shape, LONG_AGO, state=BookingState.PLANNED, **fields)
         self.bookings.append(planned)
+        return self
+
+    def queue(
+        self,
+        path: str,
+        guarantee: int | dict[str, int] | None = None,
+        limit: int | dict[str, int] | None = None,
+        **fields: Any,
+    ) -> "Cluster":
+        """A queue; guarantee and limit are slots of any GPU type, or by type."""
+        self.queues.append(Queue(path, LONG_AGO, guarantee=_by_type(guarantee), limit=_by_type(limit), **fields))
         return self
 
     def demand(self, name: str, slots: int = 1, *, ignored_until: float | None = None, **fields: Any) -> "Cluster":
@@ -195,7 +208,7 @@ class Cluster:
         self.jobs[job_id] = replace(job, state=JobState.RUNNING, fixed_workers=workers, next_ordinal=ordinal)
 
     def world(self) -> World:
-        world = World.of(self.jobs.values(), self.nodes.values(), self.bookings)
+        world = World.of(self.jobs.values(), self.nodes.values(), self.bookings, queues=self.queues)
         world = world.with_strays(self.strays).with_crowded(self.crowded)
         return world.with_foreign(self.foreign, tuple(self.demands))
 
@@ -254,6 +267,12 @@ class Cluster:
         times = {"submitted_at": LONG_AGO, "queued_at": LONG_AGO}
         sizes = {"min_workers": spec.min_workers, "max_workers": spec.max_workers}
         return Job(JobId(number), spec, spec.priority, **sizes, **{**times, **of_job}, progress=progress)
+
+
+def _by_type(slots: int | dict[str, int] | None) -> tuple[tuple[str, int], ...]:
+    if slots is None:
+        return ()
+    return ((ANY_GPU, slots),) if isinstance(slots, int) else tuple(sorted(slots.items()))
 
 
 def enact(cluster: Cluster, made: Plan, *, slowly: bool = False) -> None:

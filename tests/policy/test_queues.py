@@ -1,0 +1,170 @@
+"""Queues in the policy: who gets what is open, and who takes from whom."""
+
+from scheduler.config import PolicySettings
+from scheduler.model.job_state import JobState, StopReason, WaitReason
+from scheduler.model.plan import Reserve, Shrink, StopJob
+from scheduler.model.worker import LeaveReason
+from tests.policy.worlds import LONG_AGO, NOW, Cluster
+
+
+def running(c: Cluster) -> dict[int, int]:
+    return {int(job_id): len(job.wanted_workers) for job_id, job in c.jobs.items() if job.workers}
+
+
+def two_queues(slots: int = 8, settings: PolicySettings | None = None) -> Cluster:
+    return Cluster(settings).node("a", slots).queue("left").queue("right")
+
+
+def test_a_queue_takes_half_of_what_another_has_borrowed_and_stops_nobody() -> None:
+    c = two_queues().running(1, on={"a": 8}, workers=(1, 8), queue="left")
+    c.waiting(2, workers=(1, 8), queue="right")
+    made = c.step()
+    assert [(a.job_id, len(a.workers), a.reason) for a in made.actions if isinstance(a, Shrink)] == [
+        (1, 1, LeaveReason.RECLAIMED)
+    ]
+    c.settle()
+    assert running(c) == {1: 4, 2: 4}
+    c.finish(2)
+    c.settle()
+    assert running(c) == {1: 8}
+
+
+def test_priority_decides_inside_a_queue_only() -> None:
+    c = two_queues().running(1, on={"a": 4}, workers=4, queue="left").waiting(2, workers=4, queue="right")
+    c.waiting(3, workers=4, queue="left", priority=900).waiting(4, workers=4, queue="right", priority=5)
+    c.settle()
+    assert running(c) == {3: 4, 4: 4}
+
+
+def test_weights_divide_what_nobody_is_guaranteed() -> None:
+    c = Cluster().node("a", 12).queue("left").queue("right", weight=2.0)
+    for number in range(1, 13):
+        c.waiting(number, queue="left")
+        c.waiting(number + 12, queue="right")
+    c.settle()
+    assert [sum(job in running(c) for job in jobs) for jobs in (range(1, 13), range(13, 25))] == [4, 8]
+
+
+def test_to_reach_its_guarantee_a_queue_stops_borrowers_whatever_their_priority() -> None:
+    c = Cluster().node("a", 8).queue("left", guarantee=4).queue("right")
+    c.running(1, on={"a": 4}, workers=4, queue="right", priority=100)
+    c.running(2, on={"a": 4}, workers=4, queue="right", priority=50)
+    c.waiting(3, workers=4, queue="left")
+    assert [(a.job_id, a.reason) for a in c.plan().actions if isinstance(a, StopJob)] == [(2, StopReason.RECLAIMED)]
+    c.settle()
+    assert running(c) == {1: 4, 3: 4}
+
+
+def test_for_a_fair_share_nobody_is_stopped_unless_a_setting_says_after_how_long() -> None:
+    def world(settings: PolicySettings) -> Cluster:
+        c = two_queues(settings=settings)
+        c.running(1, on={"a": 4}, workers=4, queue="right").running(2, on={"a": 4}, workers=4, queue="right")
+        return c.waiting(3, workers=4, queue="left")
+
+    assert world(PolicySettings()).plan().actions == ()
+    ran = NOW - LONG_AGO
+    assert world(PolicySettings(fair_stop_seconds=ran + 1)).plan().actions == ()
+    made = world(PolicySettings(fair_stop_seconds=ran)).plan()
+    assert [(a.job_id, a.reason) for a in made.actions if isinstance(a, StopJob)] == [(2, StopReason.RECLAIMED)]
+
+
+def test_nobody_is_pushed_below_what_it_is_entitled_to() -> None:
+    c = two_queues(9).running(1, on={"a": 5}, workers=(1, 8), queue="left")
+    c.running(2, on={"a": 4}, workers=(4, 8), queue="right")
+    assert c.settle() == 0, "4.5 each: neither may have one more at the cost of the other"
+
+
+def test_inside_a_department_its_queues_take_from_each_other_and_not_from_others() -> None:
+    c = Cluster().node("a", 8)
+    for path in ("lab", "lab/one", "lab/two", "works"):
+        c.queue(path)
+    c.running(1, on={"a": 4}, workers=(1, 8), queue="lab/one").running(2, on={"a": 4}, workers=(1, 8), queue="works")
+    c.waiting(3, workers=(1, 8), queue="lab/two")
+    c.settle()
+    assert running(c) == {1: 2, 2: 4, 3: 2}
+
+
+def test_a_limit_holds_and_the_jobs_below_it_make_room_for_each_other() -> None:
+    c = Cluster().node("a", 12).queue("left", limit=8)
+    c.waiting(1, workers=(1, 8), queue="left")
+    c.step()
+    assert running(c) == {1: 8}
+    c.waiting(2, workers=(1, 8), queue="left")
+    c.settle()
+    assert running(c) == {1: 7, 2: 1}
+    c.waiting(3, workers=6, queue="left", priority=9)
+    c.settle()
+    assert running(c) == {1: 1, 2: 1, 3: 6}
+    c.waiting(4, workers=9, queue="left")
+    c.step()
+    assert c.reason(4) is WaitReason.QUEUE_LIMIT
+
+
+def test_users_share_a_queue_that_says_so() -> None:
+    c = Cluster().node("a", 8).queue("lab", share_users=True)
+    for number in range(1, 9):
+        c.waiting(number, queue="lab", user="ann")
+    c.settle()
+    c.waiting(9, workers=(1, 8), queue="lab", user="bob")
+    c.waiting(10, workers=(1, 8), queue="lab", user="ann", priority=9)
+    c.finish(1)
+    c.step()
+    assert 9 in running(c), "bob has nothing yet"
+
+
+def test_a_user_stays_below_a_limit_for_each_user() -> None:
+    c = Cluster().node("a", 8).queue("lab", user_limit=3)
+    c.waiting(1, workers=(1, 8), queue="lab", user="ann").waiting(2, workers=2, queue="lab", user="ann", priority=-1)
+    c.waiting(3, workers=(1, 8), queue="lab", user="bob")
+    c.settle()
+    assert running(c) == {1: 1, 2: 2, 3: 3}
+    c.waiting(4, workers=4, queue="lab", user="ann")
+    c.step()
+    assert c.reason(4) is WaitReason.USER_LIMIT
+
+
+def test_jobs_that_are_not_preemptible_start_inside_guarantees_only() -> None:
+    c = Cluster().node("a", 8).queue("left", guarantee=4).queue("right")
+    c.waiting(1, workers=4, queue="left", preemptible=False).waiting(2, workers=1, queue="left", preemptible=False)
+    c.waiting(3, workers=1, queue="right", preemptible=False).waiting(4, workers=1, queue="left")
+    c.step()
+    assert running(c) == {1: 4, 4: 1}
+    assert {c.reason(2), c.reason(3)} == {WaitReason.NOT_GUARANTEED}
+
+
+def test_a_guarantee_of_a_gpu_type_is_met_on_nodes_of_that_type() -> None:
+    c = Cluster().node("a", 8, gpu_type="A100").node("h", 8, gpu_type="H100")
+    c.queue("left", guarantee={"H100": 4}).queue("right")
+    c.running(1, on={"a": 8}, workers=(1, 8), queue="left", gpu_type="A100")
+    c.running(2, on={"h": 8}, workers=(1, 8), queue="right", gpu_type="H100")
+    c.waiting(3, workers=4, queue="left", gpu_type="H100")
+    c.settle()
+    assert running(c) == {1: 8, 2: 4, 3: 4}
+
+
+def test_no_victim_is_of_the_wrong_type_or_on_a_node_where_it_does_not_help() -> None:
+    c = Cluster().node("a", 4).node("b", 4)
+    c.queue("left").queue("right")
+    c.running(1, on={"a": 4, "b": 4}, workers=(6, 8), queue="right").waiting(2, slots_per_worker=4, queue="left")
+    assert c.plan().actions == (), "two slots at most: no node would have four"
+
+
+def test_what_is_lent_is_divided_department_by_department() -> None:
+    """Story 3 of Kueue's fair sharing: 300 lent slots become 150 and 150, inside the first 30, 30 and 90."""
+    c = Cluster()
+    for k in range(30):
+        c.node(f"n{k:02}", 10)
+    for path, weight in (("first", 1.0), ("first/a", 1.0), ("first/b", 1.0), ("first/c", 3.0), ("second", 1.0)):
+        c.queue(path, weight=weight)
+    c.running(1, on=dict.fromkeys(list(c.nodes), 10), workers=(1, 300), queue="first/c")
+    c.waiting(2, workers=(1, 90), queue="first/a").waiting(3, workers=(1, 90), queue="first/b")
+    c.waiting(4, workers=(1, 300), queue="second")
+    c.settle()
+    assert running(c) == {1: 90, 2: 30, 3: 30, 4: 150}
+
+
+def test_no_queues_no_change() -> None:
+    c = Cluster().node("a", 4).running(1, on={"a": 4}, workers=(1, 4)).waiting(2, workers=2, priority=5, queue="gone")
+    made = c.plan()
+    assert [type(action) for action in made.actions] == [Shrink, Reserve]
+    assert c.jobs[1].state is JobState.RUNNING  # type: ignore[index]
