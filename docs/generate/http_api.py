@@ -41,9 +41,9 @@ noticed. Later versions may add fields to answers.
 A bearer token is sent as `Authorization: Bearer TOKEN`.
 
 Each route names the least role that may call it. Viewers read; users submit jobs, and change their own; operators
-change all jobs, nodes and bookings; administrators also create tokens and set queues. A daemon without tokens, as on loopback, takes
-everybody for an administrator. A token that is missing, unknown, expired or revoked is answered with 401, a role that
-does not suffice, or what belongs to somebody else, with 403.
+change all jobs, nodes and bookings; administrators also create tokens and set queues. A daemon without tokens, as on
+loopback, takes everybody for an administrator. A token that is missing, unknown, expired or revoked is answered with
+401, a role that does not suffice, or what belongs to somebody else, with 403.
 
 Requests from a web page of another origin are refused.
 

@@ -69,6 +69,7 @@ VALUES = {
     ("http", "metrics_token"): "fedcba9876543210",
     ("http", "socket"): "/run/sched/sched.sock",
     ("policy", "aging_ceilings"): "10,100",
+    ("policy", "fair_stop_seconds"): "60.0",
     ("policy", "oversell_utilization_max"): "0.5",
     ("local", "slots"): "3",
     ("kubernetes", "yield_to_priority"): "7",

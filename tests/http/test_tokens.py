@@ -59,6 +59,7 @@ def test_a_token_says_who_calls_until_it_is_revoked(guarded: Site) -> None:
         "role": "operator",
         "identified_by": "token",
         "token_id": token["id"],
+        "queue": None,
         "expires_at": None,
     }
     [listed] = guarded.client.get("/v1/tokens", headers=ADMIN).json()["tokens"]
@@ -100,6 +101,7 @@ def test_the_first_token_closes_a_daemon_that_was_open(site: Site) -> None:
         "role": "admin",
         "identified_by": "nothing",
         "token_id": None,
+        "queue": None,
         "expires_at": None,
     }
     token = site.client.post("/v1/tokens", json={"user": "ann", "role": "admin"}).json()

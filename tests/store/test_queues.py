@@ -1,5 +1,6 @@
 """Queues in the store: created, changed and deleted with an event, and checked where jobs come in."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier
@@ -8,15 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler import bounds
 from scheduler.errors import Conflict, InvalidInput, LimitReached, NotFound
 from scheduler.model.event import EventKind
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.job_state import JobState, StopReason
-from scheduler.model.queue import ANY_GPU, Queue
+from scheduler.model.queue import ANY_GPU, Queue, ancestry
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from scheduler.store.codec.json_text import slots_by_type_from_text, slots_by_type_to_text
+from tests.databases import migrated_sqlite
 from tests.store import garbage
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, admitted, lead
@@ -84,6 +86,14 @@ def test_a_queue_stands_inside_one_that_exists(store: SqlStore) -> None:
         put(store, "lab/vision")
     put(store, "lab")
     assert put(store, "lab/vision").parent == "lab"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
+    """One store for all examples."""
+    store = SqlStore(migrated_sqlite(tmp_path_factory.mktemp("queues") / "sched.db"), durable=False)
+    yield store
+    store.close()
 
 
 @pytest.mark.parametrize("path", ["", "/lab", "lab/", "lab//a", "Lab", ".lab", "a b", "l" * 64, "/".join("abcdefghi")])
@@ -162,11 +172,28 @@ def test_a_row_that_cannot_be_read_is_set_aside_and_can_be_replaced(store: SqlSt
     assert [queue.weight for queue in store.list_queues()] == [1.0, 3.0]
 
 
-KINDS = st.dictionaries(st.text(min_size=1), st.integers(0, 10_000_000))
+texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=12)
+slots_by_type = st.dictionaries(texts, st.integers(0, 10_000_000), max_size=3).map(lambda s: tuple(sorted(s.items())))
+queues = st.builds(
+    Queue,
+    path=st.sampled_from(["team", "team/a_b.c-d"]),
+    created_at=st.floats(0, 1e11).map(bounds.MOMENT.nearest),
+    guarantee=st.just(()) | slots_by_type.map(lambda slots: tuple((kind, 0) for kind, _ in slots)),
+    limit=slots_by_type,
+    weight=st.floats(bounds.WEIGHT.low, bounds.WEIGHT.high),
+    share_users=st.booleans(),
+    user_limit=st.none() | st.integers(0, 10_000_000),
+    priority_max=st.none() | st.integers(-1_000_000, 1_000_000),
+    max_jobs=st.none() | st.integers(0, 10_000_000),
+    members=st.lists(texts, max_size=3, unique=True).map(tuple),
+)
 
 
-@given(slots=KINDS)
-@settings(max_examples=50)
-def test_slots_by_type_come_back_equal(slots: dict[str, int]) -> None:
-    by_type = tuple(sorted(slots.items()))
-    assert slots_by_type_from_text(slots_by_type_to_text(by_type)) == by_type
+@settings(max_examples=60)
+@given(queue=queues)
+def test_queues_come_back_equal(shared: SqlStore, queue: Queue) -> None:
+    for path in ancestry(queue.path):
+        shared.set_queue(path, lambda _, path=path: replace(queue, path=path), 0.0)  # type: ignore[misc]
+    assert shared.get_queue(queue.path) == queue
+    assert queue in shared.list_queues()
+    assert queue in shared.load_world().queues

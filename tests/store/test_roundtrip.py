@@ -23,6 +23,7 @@ from scheduler.model.ids import JobId, NodeName, WorkerId, worker_id
 from scheduler.model.job import Job, JobSpec, Progress, Runtime
 from scheduler.model.job_state import JOB_TRANSITIONS, JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeFailure, NodeHealth, NodeIntent
+from scheduler.model.queue import Queue
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.speed import LOSSES_MAX, REPORTS_MAX, SCATTER_REPORTS_MAX, Scatter, SizeSpeed
@@ -45,7 +46,7 @@ pairs = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
 job_ids = st.integers(1, 2**62).map(JobId)
 node_names = texts.map(NodeName)
 #: Where workers are: nodes that are stored.
-KNOWN_NODES = (NodeName("a"), NodeName("b"))
+KNOWN_NODES, KNOWN_QUEUE = (NodeName("a"), NodeName("b")), "lab"
 places = st.sampled_from(KNOWN_NODES)
 
 
@@ -120,6 +121,7 @@ specs = whole(
     expected_seconds=maybe(within(bounds.DURATION)),
     speedup=curves(bounds.SPEED),
     booking=maybe(texts),
+    queue=st.sampled_from(["", KNOWN_QUEUE]),
     client_key=st.none(),
     pod_template=maybe(templates),
     data=maybe(data_sets),
@@ -316,7 +318,9 @@ def shared(
     store.upgrade()
     lease = store.acquire_lease("engine", 0.0, 1e12)
     assert lease is not None
-    store.commit(Changes(nodes=tuple(Node(name, name, 1) for name in KNOWN_NODES)), lease, 0.0)
+    store.set_queue(KNOWN_QUEUE, lambda _: Queue(KNOWN_QUEUE, 0.0), 0.0)
+    done = (store.take_inbox(1).intents[0].id,)
+    store.commit(Changes(nodes=tuple(Node(name, name, 1) for name in KNOWN_NODES), intents_done=done), lease, 0.0)
     yield store, lease
     store.close()
 
