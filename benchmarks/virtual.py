@@ -6,6 +6,7 @@ Every figure follows from its workload alone: another machine, or another run, g
 from collections.abc import Sequence
 
 from scheduler.config import PolicyName, PolicySettings, Settings
+from scheduler.model.queue import Queue
 from scheduler.model.shape import WorkerShape
 from scheduler.simulate.nodes import read_nodes
 from scheduler.simulate.result import Result
@@ -27,6 +28,7 @@ def play(
     policy: PolicyName = "elastic",
     until_seconds: float = _FOREVER_SECONDS,
     beside: Sequence[ForeignPod] = (),
+    queues: Sequence[Queue] = (),
 ) -> Result:
     """What becomes of these jobs on nodes such as `16x4` under this policy, beside pods of others."""
     setup = Setup(
@@ -35,7 +37,7 @@ def play(
         report_seconds=REPORT_SECONDS,
         until_seconds=until_seconds,
     )
-    return simulate(Workload.of("published", jobs, foreign=beside), setup)
+    return simulate(Workload.of("published", jobs, foreign=beside, queues=queues), setup)
 
 
 def service(load: Sequence[tuple[float, int]], end: float, slots: int = 1) -> list[ForeignPod]:

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from scheduler.config.numbers import Priority, Workers
 from scheduler.errors import UserError
 from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.queue import ANY_GPU, Queue
 from scheduler.model.shape import WorkerShape
 from scheduler.simulate.job_rows import COMMAND
 from scheduler.simulate.speed import Linear, Speedup
@@ -97,6 +98,8 @@ def _work_of(wanted: Poisson, generator: random.Random) -> Callable[[], float]:
     return lambda: generator.lognormvariate(middle, math.sqrt(variance))
 
 
+#: Slots that a queue owns.
+_KUEUE_NOMINAL = 20
 #: Slots, seconds, priority, seconds between two, and share of the workloads, of each class.
 _KUEUE_CLASSES = {
     "small": (1, 0.2, 50, 0.1, 0.7),
@@ -108,16 +111,24 @@ _KUEUE_CLASSES = {
 def kueue(wanted: Kueue, speedup: Speedup, seed: int) -> Workload:
     """The baseline of Kueue's scheduler benchmark: 5 cohorts of 6 queues with 500 workloads each.
 
-    A queue owns 20 slots and may borrow what its cohort's other queues leave, up to 100 more, so a cohort is one pool
-    of 120 slots. It is modelled as a node of 120 slots with the label `cohort=N` (`--nodes 5x120:cohort`), and each
-    workload as one worker that needs that label; who owns which part of the pool is not modelled.
+    A queue is guaranteed 20 slots and may borrow 100 more from its cohort's other queues, which take them back when
+    they need them. A cohort is one pool of 120 slots: a node with the label `cohort=N` (`--nodes 5x120:cohort`), and
+    each workload is one worker that needs that label.
     """
+    each_queue = ((ANY_GPU, _KUEUE_NOMINAL),)
+    cohort_slots = ((ANY_GPU, _KUEUE_NOMINAL * wanted.queues),)
+    queues: list[Queue] = []
     submissions = []
     for cohort in range(wanted.cohorts):
+        pool = f"cohort-{cohort + 1}"
+        queues.append(Queue(pool, 0.0, guarantee=cohort_slots, limit=cohort_slots))
         for queue in range(wanted.queues):
+            path = f"{pool}/queue-{queue + 1}"
+            queues.append(Queue(path, 0.0, guarantee=each_queue))
             for name, (slots, seconds, priority, gap_seconds, share) in _KUEUE_CLASSES.items():
                 shape = WorkerShape(slots=slots, node_selector=(("cohort", str(cohort + 1)),))
                 spec = JobSpec(name="", command=COMMAND, runtime=Runtime.ELASTIC, priority=priority, shape=shape)
+                spec = replace(spec, queue=path)
                 submissions += [
                     Submission(
                         number * gap_seconds,
@@ -126,7 +137,7 @@ def kueue(wanted: Kueue, speedup: Speedup, seed: int) -> Workload:
                     )
                     for number in range(round(wanted.workloads * share))
                 ]
-    return Workload.of("kueue", submissions)
+    return Workload.of("kueue", submissions, queues=queues)
 
 
 GENERATORS = ("poisson", "kueue")

@@ -9,6 +9,7 @@ from scheduler.config.numbers import Cpus, Duration, MemoryMib, Priority, Second
 from scheduler.errors import InvalidInput, UserError
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.observation import SlotLoad
+from scheduler.model.queue_tree import PATH_LENGTH_MAX, PATH_PATTERN
 from scheduler.model.shape import shape_of
 from scheduler.simulate.pairs import parse_pairs
 from scheduler.simulate.speed import parse_speedup
@@ -60,6 +61,8 @@ class JobRow(Row):
     node_selector: Labels = Field(default_factory=dict)
     priority: Priority = 0
     user: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    #: Path of a queue of `--queues`.
+    queue: Annotated[str, StringConstraints(max_length=PATH_LENGTH_MAX, pattern=f"{PATH_PATTERN}|^$")] = ""
     preemptible: bool = True
     oversell: bool = False
     #: Speed of its workers on slots that they share, in relation to slots of their own.
@@ -94,6 +97,7 @@ class JobRow(Row):
             max_workers=self.most_workers,
             shape=shape_of(self, oversell=self.oversell),
             time_limit_seconds=self.time_limit_seconds,
+            queue=self.queue,
             preemptible=self.preemptible,
             preferred_workers=self.preferred_workers,
             expected_seconds=self.expected_seconds,

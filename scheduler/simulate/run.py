@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from scheduler.clock import VirtualClock
@@ -21,6 +22,7 @@ from scheduler.engine.tick import Engine, TickReport
 from scheduler.errors import SchedulerError, UserError
 from scheduler.model.job import Runtime
 from scheduler.model.observation import NodeObservation
+from scheduler.model.queue import Queue
 from scheduler.simulate.faults import FaultInjector, Faults, Kind
 from scheduler.simulate.others import Others
 from scheduler.simulate.record import Recorder
@@ -86,6 +88,10 @@ def _stage(workload: Workload, setup: Setup) -> Iterator["_Stage"]:
             store.close()
 
 
+def _as_given(queue: Queue, _: Queue | None) -> Queue:
+    return queue
+
+
 class _Stage:
     """Clock, cluster, engine and what is still to be submitted."""
 
@@ -98,6 +104,8 @@ class _Stage:
         self._cluster = SimulatedCluster(self._clock, Board(), ReportBox())
         for node in setup.nodes:
             self._cluster.add_node(node)
+        for queue in workload.queues:
+            store.set_queue(queue.path, partial(_as_given, queue), START)
         self._faults = FaultInjector(setup.faults or Faults(), setup.nodes, self._cluster, START)
         self._others = Others(workload.foreign, self._cluster, START)
         self._engine = self._start_engine()

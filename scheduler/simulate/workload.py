@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from scheduler.clusters.simulated.work import Work
 from scheduler.model.job import JobSpec
 from scheduler.model.observation import SlotLoad
+from scheduler.model.queue import Queue
 from scheduler.model.shape import WorkerShape
 
 
@@ -49,6 +50,8 @@ class Workload:
     #: Largest number of slots of a node for which the speeds are known; None: any.
     node_slots_max: int | None = None
     foreign: tuple[ForeignPod, ...] = ()
+    #: Parents before the queues inside them.
+    queues: tuple[Queue, ...] = ()
 
     @staticmethod
     def of(
@@ -56,6 +59,8 @@ class Workload:
         submissions: Sequence[Submission],
         node_slots_max: int | None = None,
         foreign: Sequence[ForeignPod] = (),
+        queues: Sequence[Queue] = (),
     ) -> "Workload":
         """The workload with its submissions in order; those of the same moment as given."""
-        return Workload(name, tuple(sorted(submissions, key=lambda each: each.at)), node_slots_max, tuple(foreign))
+        ordered = tuple(sorted(submissions, key=lambda each: each.at))
+        return Workload(name, ordered, node_slots_max, tuple(foreign), tuple(queues))

@@ -1,7 +1,7 @@
 """`sched simulate`: what would become of a workload under these settings, in virtual time and without a daemon."""
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,6 +112,15 @@ class ClusterOptions:
             rich_help_panel=_CLUSTER,
         ),
     ] = "16x4"
+    queues: Annotated[
+        Path | None,
+        typer.Option(
+            "--queues",
+            metavar="FILE",
+            help="YAML file with a list of queues (path, guarantee, limit, weight, share_users, user_limit).",
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = None
     policies: Annotated[
         list[str] | None,
         typer.Option("--policy", help="Policy; repeat to compare several.", rich_help_panel=_CLUSTER),
@@ -181,7 +190,7 @@ def simulate(
     draw = _pencil(picture)
     chosen = variants(cluster.config, cluster.policies or [], cluster.comparisons or [])
     nodes = read_nodes(cluster.nodes, "--nodes")
-    what = _workload(workload, jobs, max(node.slots for node in nodes))
+    what = _in_queues(_workload(workload, jobs, max(node.slots for node in nodes)), cluster.queues)
     results = _run_all(what, [(each.label, _setup(each.settings, nodes, jobs, cluster)) for each in chosen])
     _show(session, results)
     draw(results)
@@ -203,6 +212,14 @@ def _workload(name: str, jobs: WorkloadOptions, node_slots: int) -> "Workload":
         speedups=Knowledge.SPEEDUPS in known,
     )
     return noisy(said, jobs.noise, jobs.seed)
+
+
+def _in_queues(workload: "Workload", queues: Path | None) -> "Workload":
+    from scheduler.simulate.queues import check_jobs, read_queues
+
+    given = workload if queues is None else replace(workload, queues=read_queues(queues))
+    check_jobs(given)
+    return given
 
 
 def _setup(

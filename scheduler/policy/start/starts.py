@@ -11,8 +11,7 @@ import heapq
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
@@ -20,7 +19,7 @@ from scheduler.model.plan import Waiting
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import Placements
 from scheduler.policy.capacity.request import Chosen, Part, Request, impossible
-from scheduler.policy.capacity.resources import Amount, Headroom, Rows, row
+from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.search import apply, find_takings
 from scheduler.policy.preempt.victims import Victims
@@ -31,6 +30,7 @@ from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.waiting_jobs import JobClass
 from scheduler.policy.start.backfill import HeadReservation, held_by_less_important, promise
+from scheduler.policy.start.backfill_limit import BackfillLimit
 from scheduler.policy.start.failed_attempts import Failures
 from scheduler.policy.start.redraft import BackfillGains
 from scheduler.policy.start.wait_reasons import explain
@@ -262,7 +262,7 @@ class Starts:
         if self.head_reservation is None and self._promises:
             self.head_reservation = promise(self.draft, job)
 
-    def _limit(self, job: Job) -> "BackfillLimit | None":
+    def _limit(self, job: Job) -> BackfillLimit | None:
         """Headroom behind the blocked job, plus what less important jobs hold; None if nothing limits the job."""
         headroom = self._headroom(job)
         if headroom is None:
@@ -278,13 +278,13 @@ class Starts:
             )
         return limit
 
-    def _use(self, limit: "BackfillLimit | None", job: Job, request: Request, chosen: Chosen) -> None:
+    def _use(self, limit: BackfillLimit | None, job: Job, request: Request, chosen: Chosen) -> None:
         """The job has these nodes now; what was taken for it is lent no more."""
         if limit is not None:
             self.draft.victim_table.below(job.priority)
             limit.use(job, request.amounts(chosen))
 
-    def _start(self, job: Job, request: Request, own: Placements, limit: "BackfillLimit | None") -> bool:
+    def _start(self, job: Job, request: Request, own: Placements, limit: BackfillLimit | None) -> bool:
         """Start the job on open slots, on its reservation, or on reservations of less important jobs."""
         draft, headroom = self.draft, limit.bounds if limit else None
         if not self._has_room(job):
@@ -332,7 +332,7 @@ class Starts:
         chosen = tuple(node_counts for each in own if (node_counts := self.draft.places.node_counts(each)))
         return chosen if len(chosen) == len(request.parts) and request.still(chosen, view) else None
 
-    def _reserve(self, job: Job, request: Request, limit: "BackfillLimit | None") -> bool:
+    def _reserve(self, job: Job, request: Request, limit: BackfillLimit | None) -> bool:
         """Reserve slots that are being freed already, or else take from less important jobs."""
         draft, headroom = self.draft, limit.bounds if limit else None
         chosen = request.place(View.SOON, headroom)
@@ -401,24 +401,3 @@ class Starts:
     def _hold(self, job: Job, placements: Placements) -> None:
         self.draft.hold(job, placements)
         self.draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS)
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillLimit:
-    """Bounds of a job behind the blocked one: what that one leaves, and what less important jobs hold anyway."""
-
-    headroom: Headroom
-    #: Amounts held by jobs that are less important than this one, as the draft goes on.
-    below: Rows
-    #: Amounts that less important jobs hold, and would get by backfill.
-    lent: Rows
-    bounds: Headroom
-    backfill_gains: BackfillGains
-    #: Openings of the draft and uses of the backfill gains when the limit was made.
-    state: tuple[int, int]
-
-    def use(self, job: Job, amounts: Mapping[int, Amount]) -> None:
-        """The job has these amounts now, by position."""
-        for i, amount in amounts.items():
-            self.headroom.use_beyond(row(self.lent, i), i, amount)
-        self.backfill_gains.use(amounts, job.priority)
