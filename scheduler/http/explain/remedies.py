@@ -78,10 +78,6 @@ def _to_start(
             return [f"The end of {named}, or a shorter time limit (submit the job again)."]
         case WaitReason.BEHIND_FOREIGN:
             return ["The workloads outside this scheduler start, or are withdrawn."]
-        case WaitReason.QUEUE_LIMIT | WaitReason.USER_LIMIT:
-            return ["The end of another job of its queue, or a higher limit (sched queue set)."]
-        case WaitReason.NOT_GUARANTEED:
-            return ["A larger guarantee (sched queue set), or a preemptible job (submit the job again)."]
         case WaitReason.POLICY_WITHOUT_FIXED:
             return ["A policy that supports fixed groups: set policy.name to elastic in the settings of the daemon."]
         case WaitReason.QUEUE_LIMIT:

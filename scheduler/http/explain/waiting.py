@@ -69,8 +69,6 @@ def why_waiting(
             return f"Waits for another policy: the current policy {settings.name} does not support fixed groups."
         case WaitReason.BEHIND_FOREIGN:
             return f"Would fit, but workloads outside this scheduler wait for these slots: {need}."
-        case WaitReason.QUEUE_LIMIT | WaitReason.USER_LIMIT | WaitReason.NOT_GUARANTEED:
-            return _why_queue(job, reason, need)
         case WaitReason.QUEUE_LIMIT:
             return f"Its queue {job.spec.queue} is at its limit: {need} more would exceed it."
         case WaitReason.USER_LIMIT:
@@ -84,15 +82,6 @@ def why_waiting(
             )
         case _:
             assert_never(reason)
-
-
-def _why_queue(job: Job, reason: WaitReason, need: str) -> str:
-    """What the queue of the job keeps it from."""
-    queue = f"queue {job.spec.queue}" if job.spec.queue else "the queue of jobs that name none"
-    if reason is WaitReason.NOT_GUARANTEED:
-        return f"Is not preemptible, and such jobs start inside the guarantee of {queue} only: {need}."
-    whose = f"{job.spec.user or 'its user'} is" if reason is WaitReason.USER_LIMIT else "its jobs are"
-    return f"Waits for jobs of {queue} to end, since {whose} at the limit of that queue or one around it: {need}."
 
 
 def _why_unavailable(job: Job, world: World) -> str:
