@@ -13,6 +13,7 @@ from scheduler.model.hosts import HostList, host_list
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
+from scheduler.model.plan import QueueShare
 from scheduler.model.world import World
 
 
@@ -56,6 +57,8 @@ class Board:
 
     def __init__(self) -> None:
         self.world: World | None = None
+        #: What queues may have and have, as the last plan saw it; empty where there are none, or this engine plans not.
+        self.shares: tuple[QueueShare, ...] = ()
         self._highest_job_id = 0
         self._highest_expected = 0
         self._postings: dict[JobId, Posting] = {}
@@ -123,6 +126,7 @@ class Board:
         """Stop answering: this engine does not lead (any more), or does not know the world."""
         gone = frozenset(self._postings)
         self.world = None
+        self.shares = ()
         self._postings = {}
         self._notify(gone)
 

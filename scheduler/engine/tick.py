@@ -253,7 +253,7 @@ class Engine:
         changes = self._commit(changeset.changes(), lease, inputs)
         world = self.world = changeset.base.evolve(changes)
         yield Step.COMMITTED
-        self._post(world, changes, inputs)
+        self._post(world, changes, inputs, decided)
         yield Step.POSTED
         applied = self._apply(world, decided, inputs)
         self.report = replace(applied, events=changes.events, changed=changes.jobs, violations=violations)
@@ -323,9 +323,11 @@ class Engine:
         self._memory.committed(inputs, changes)
         return committed(changes)
 
-    def _post(self, world: World, changes: Changes, inputs: TickInputs) -> None:
+    def _post(self, world: World, changes: Changes, inputs: TickInputs, decided: Plan) -> None:
         """Show others the new world."""
         self._board.update(world, changes.jobs)
+        if decided.shares or not world.queues:  # else nothing was to be planned
+            self._board.shares = decided.shares
         self._memory.forget_ended(changes)
         new_workers = sum(worker.created_at == inputs.now for worker in changes.workers)
         gc_pauses.keep(len(inputs.inbox.jobs) + new_workers)

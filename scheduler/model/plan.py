@@ -86,6 +86,23 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueShare:
+    """What a queue may have and has, as a plan saw it; slots of any GPU type."""
+
+    #: Path of the queue; empty: the jobs that are in none.
+    path: str
+    #: The user, where the queue is shared by users; None: all of the queue.
+    user: str | None
+    #: Slots of its guarantee, as far as its jobs can use them, and all that it is entitled to.
+    guaranteed: float
+    entitled: float
+    #: Slots that its jobs hold or wait for.
+    wanted: float
+    #: Slots that its jobs hold before the plan.
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Actions in the order in which they are enacted, what frees slots first, and why each other job waits.
 
@@ -96,3 +113,5 @@ class Plan:
     waiting: Mapping[JobId, Waiting] = field(default_factory=dict)
     #: When a later look may decide otherwise although nothing was observed (cool-down, backoff); unix seconds.
     next_look_at: float | None = None
+    #: Of each queue whose jobs hold or want any slots; empty where there are no queues.
+    shares: tuple[QueueShare, ...] = ()

@@ -185,7 +185,8 @@ class Draft:
             placement, *fixed = map(self.places.named, chosen)
             actions.append(Start(job_id, *whole(placement), *fixed))
         actions += [Grow(job_id, *whole(self.places.named(node_counts))) for job_id, node_counts in self.grows.items()]
-        return Plan(tuple(actions), self.waiting, self.next_look_at)
+        shares = self.shares.standing.shares if self.shares is not None else ()
+        return Plan(tuple(actions), self.waiting, self.next_look_at, shares)
 
     def _reservation_actions(self) -> list[Action]:
         actions: list[Action] = [

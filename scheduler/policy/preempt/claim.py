@@ -91,7 +91,10 @@ class Claim:
         if depth >= min(self._guaranteed, self._of_type):
             return True
         after = self._draft.settings.fair_stop_seconds
-        return after is not None and victim.started_at is not None and self._draft.now >= victim.started_at + after
+        if after is None or victim.started_at is None:
+            return False
+        self._draft.look_at(victim.started_at + after)
+        return self._draft.now >= victim.started_at + after
 
     def _may_lose(self, lane: Lane, held: Held) -> bool:
         """Whether accounts of the lane may lose these amounts, too; if so, they count as lost."""

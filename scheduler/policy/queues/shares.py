@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scheduler.model.job_state import WaitReason
+from scheduler.model.plan import QueueShare
 from scheduler.policy.capacity.resources import Held
 from scheduler.policy.queues.entitlement import Entitlement
-from scheduler.policy.queues.tree import TOP, Lane, Tree
+from scheduler.policy.queues.tree import TOP, Lane, Tree, is_told, queue_of
 
 #: Slots by kind, in the order of `Tree.kinds`: all, then those of each GPU type that a queue names.
 Counts = tuple[int, ...]
@@ -42,8 +43,19 @@ class Standing:
     leaving: Mapping[str, Counts]
     #: Slots of workers that stay, of jobs that are not preemptible.
     pinned: Mapping[str, Counts]
+    #: Slots that jobs hold or wait for.
+    wanted: Mapping[str, Counts]
     #: The smallest number of a job that waits, by the own account of its lane.
     oldest: Mapping[str, int]
+
+    @property
+    def shares(self) -> tuple[QueueShare, ...]:
+        """What to tell of each queue, by path, and of each user where users share a queue."""
+        told = ((account, self.entitled[account][0]) for account in sorted(self.wanted) if is_told(account))
+        return tuple(
+            QueueShare(*queue_of(account), guaranteed, total, self.wanted[account][0], self.held.get(account, (0,))[0])
+            for account, (guaranteed, total) in told
+        )
 
     def counts(self, held: Iterable[tuple[int, tuple[int, int, int]]]) -> Counts:
         """The slots among these amounts, by kind. Slots beyond the physical ones are nobody's."""

@@ -41,6 +41,17 @@ class Lane:
 TOP = Lane((), (), ())
 
 
+def queue_of(account: str) -> tuple[str, str | None]:
+    """The path of the queue of an account, and the user where it is that of a user."""
+    path, at, user = account.partition("@")
+    return path.removesuffix("/."), user if at else None
+
+
+def is_told(account: str) -> bool:
+    """Whether the account is that of a queue, of a user, or of jobs in no queue: not of some jobs of a queue."""
+    return not account.endswith("/.") or account == "/."
+
+
 class Tree:
     """Queues by path, and the lanes of jobs.
 
@@ -89,7 +100,7 @@ class Tree:
         """The weight of an account among its siblings; what is not a queue has the weight 1."""
         return self._queues[account].weight if account in self._queues else 1.0
 
-    def share(self, kind: int, lanes: Iterable[Lane], demand: Mapping[str, list[float]]) -> Share:
+    def share(self, kind: int, lanes: Iterable[Lane], demand: Mapping[str, list[int]]) -> Share:
         """The tree as shares in one kind of slots, by its index; `demand` has slots by kind of the lanes' own accounts.
 
         Only guarantees of the lanes' jobs count: what nobody asks for is no claim.
@@ -101,17 +112,17 @@ class Tree:
         return self._share(ROOT, kind, inner, demand)
 
     def _share(
-        self, account: str, kind: int, inner: Mapping[str, Iterable[str]], demand: Mapping[str, list[float]]
+        self, account: str, kind: int, inner: Mapping[str, Iterable[str]], demand: Mapping[str, list[int]]
     ) -> Share:
         queue, name = self._queues.get(account), self.kinds[kind]
         below = [self._share(each, kind, inner, demand) for each in inner.get(account, ())]
         own = demand.get(account)
         if queue is None:  # a user, jobs directly in a queue with inner ones, or the root
-            return Share(account, inner=below, demand=own[kind] if own else 0.0, guarantee=None if below else 0.0)
+            return Share(account, inner=below, demand=float(own[kind] if own else 0), guarantee=None if below else 0.0)
         promised = dict(queue.guarantee).get(name)
         guarantee = float(promised) if promised is not None else None if below else 0.0
         limit = float(dict(queue.limit).get(name, math.inf))
-        return Share(account, queue.weight, guarantee, limit, own[kind] if own else 0.0, below)
+        return Share(account, queue.weight, guarantee, limit, float(own[kind] if own else 0), below)
 
     def _accounts(self, path: str, user: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The path of accounts of such a job, and its user's accounts besides."""

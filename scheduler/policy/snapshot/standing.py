@@ -24,9 +24,9 @@ class _Tallies(NamedTuple):
 def standing_of(snapshot: Snapshot) -> Standing:
     """The standing before any decision of a pass; the snapshot's world has queues."""
     tree, ledger = snapshot.tree, snapshot.ledger
-    empty = Standing(tree, _kinds(tree, ledger), {}, {}, {}, {}, {})
+    empty = Standing(tree, _kinds(tree, ledger), {}, {}, {}, {}, {}, {})
     tallies = _Tallies({}, {}, {})
-    demand: dict[str, list[float]] = {}
+    demand: dict[str, list[int]] = {}
     lanes: dict[Lane, None] = {}
     oldest: dict[str, int] = {}
     divisible = [float(count) for count in empty.counts(enumerate(map(tuple, ledger.soon().tolist())))]
@@ -49,7 +49,7 @@ def standing_of(snapshot: Snapshot) -> Standing:
     roots = [tree.share(k, lanes, demand) for k in range(len(tree.kinds))]
     entitled = _entitled(roots, divisible)
     tallied = (_fixed(tallies.held), _fixed(tallies.leaving), _fixed(tallies.pinned))
-    return Standing(tree, empty.kinds, entitled, *tallied, oldest)
+    return Standing(tree, empty.kinds, entitled, *tallied, _fixed(demand), oldest)
 
 
 def _fixed(tally: dict[str, list[int]]) -> dict[str, Counts]:
@@ -64,14 +64,17 @@ def _kinds(tree: Tree, ledger: Ledger) -> list[int]:
 def _tally(tallies: _Tallies, lane: Lane, usage: JobUsage, held: Counts, leaving: Counts) -> None:
     pinned = held if not usage.job.spec.preemptible else (0,) * len(held)
     for tally, counts in zip(tallies, (held, leaving, pinned), strict=True):
-        for account in lane.accounts:
-            before = tally.get(account)
-            tally[account] = list(counts) if before is None else [a + b for a, b in zip(before, counts, strict=True)]
+        _add(tally, lane.accounts, counts)
 
 
-def _want(demand: dict[str, list[float]], lane: Lane, wanted: Counts) -> None:
-    before = demand.setdefault(lane.own, [0.0] * len(wanted))
-    demand[lane.own] = [a + b for a, b in zip(before, wanted, strict=True)]
+def _want(demand: dict[str, list[int]], lane: Lane, wanted: Counts) -> None:
+    _add(demand, lane.path, wanted)
+
+
+def _add(tally: dict[str, list[int]], accounts: Iterable[str], counts: Counts) -> None:
+    for account in accounts:
+        before = tally.get(account)
+        tally[account] = list(counts) if before is None else [a + b for a, b in zip(before, counts, strict=True)]
 
 
 def _wanted_by_active(standing: Standing, usage: JobUsage, held: Counts, peers: AllPeers) -> Counts:
