@@ -13,6 +13,7 @@ import numpy as np
 from scheduler.model.job import Job
 from scheduler.policy.capacity.resources import Held
 from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.lanes import LaneTable
 from scheduler.policy.queues.shares import Counts, Shares
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.taking import Taking
@@ -50,31 +51,69 @@ class Claim:
             if self._may_lose(draft.lane(holder), held):
                 yield Taking(holder, (), False, held)
 
-    def victims(self, everybody: Ints, useful: Bools, lanes: list[Lane], *, shrinkable: bool) -> VictimOrder:
+    def victims(self, everybody: Ints, useful: Bools, by_lane: LaneTable, *, shrinkable: bool) -> VictimOrder:
         """Victims in other queues, those of the queue with most of its entitlement first.
 
-        `everybody` are all records in preemption order; by record, `useful` tells whether the job holds anything that
-        helps, and `lanes` has the lane.
+        `everybody` are all records in preemption order; `useful` tells by record whether the job holds what helps.
         """
-        draft, table = self._draft, self._draft.victim_table.table
-        parts = {lane: self._part(lane) for lane in set(lanes)}
-        by_record = np.array([parts[lane] for lane in lanes], np.float64)
-        candidates = everybody[(useful & (by_record > 0.0))[everybody]]
-        candidates = candidates[np.argsort(-by_record[candidates], kind="stable")]
-        spare, whole = np.zeros(len(candidates), np.int64), np.zeros(len(candidates), np.bool_)
-        most = surplus(table)[candidates].tolist()
-        for n, k in enumerate(candidates.tolist()):
-            victim = draft.victim_table.victim(k)
-            each = [taking.freed for taking in victim.takings]
-            while spare[n] < most[n] and self._may_lose(lanes[k], each[spare[n]]):
-                spare[n] += 1
-            if not shrinkable and self._may_stop(victim.job):
-                rest = tuple(piece for held in each[spare[n] :] for piece in held)
-                whole[n] = self._may_lose(lanes[k], rest)
+        table = self._draft.victim_table.table
+        candidates = everybody[(useful & by_lane.counted)[everybody]]
+        parts = np.array([self._part(lane) for lane in by_lane.lanes], np.float64)
+        part = parts[by_lane.lane[candidates]]
+        candidates = candidates[part > 0.0]
+        candidates = candidates[np.argsort(-part[part > 0.0], kind="stable")]
+        spare = np.zeros(len(candidates), np.int64)
+        whole = np.zeros(len(candidates), np.bool_)
+        kinds = len(self._shares.tree.kinds)
+        groups = by_lane.lane[candidates] * kinds + by_lane.kind[candidates]
+        _, first = np.unique(groups, return_index=True)
+        in_turn = [(groups[k], by_lane.lanes[groups[k] // kinds], int(groups[k] % kinds)) for k in sorted(first)]
+        for group, lane, kind in in_turn:
+            mine = np.flatnonzero(groups == group)
+            records = candidates[mine]
+            slots = by_lane.slots[records]
+            wanted = surplus(table)[records] * slots
+            before = wanted.cumsum() - wanted
+            spare[mine] = np.clip(self._least_left(lane, kind) - before, 0, wanted) // np.maximum(slots, 1)
+            self._lose(lane, kind, int((spare[mine] * slots).sum()))
+        for group, lane, kind in () if shrinkable else in_turn:
+            mine = np.flatnonzero(groups == group)
+            records = candidates[mine]
+            rest = (table["workers"][records] - spare[mine]) * by_lane.slots[records]
+            rest += by_lane.fixed_slots[records] * (table["fixed"][records] > 0)
+            whole[mine] = self._stoppable(lane, kind, records, rest)
         gives = (spare > 0) | whole
-        order = candidates[gives]
-        equal = np.zeros(len(order), np.bool_)
-        return VictimOrder(draft.victim_table, order, equal, spare[gives], whole[gives], None, draft.ledger.own)
+        equal = np.zeros(np.count_nonzero(gives), np.bool_)
+        victim_table, own = self._draft.victim_table, self._draft.ledger.own
+        return VictimOrder(victim_table, candidates[gives], equal, spare[gives], whole[gives], None, own)
+
+    def _stoppable(self, lane: Lane, kind: int, records: Ints, rest: Ints) -> list[bool]:
+        """Which of these it may stop one after the other; `rest`: slots that each would lose besides."""
+        left, found = self._least_left(lane, kind), []
+        for k, slots in zip(records.tolist(), rest.tolist(), strict=True):
+            stops = slots <= left and self._may_stop(self._draft.victim_table.victim(k).job)
+            left -= slots if stops else 0
+            found.append(stops)
+        self._lose(lane, kind, sum(slots for slots, stops in zip(rest.tolist(), found, strict=True) if stops))
+        return found
+
+    def _least_left(self, lane: Lane, kind: int) -> int:
+        """Slots of nodes of this kind that the lane may still lose."""
+        return max(math.floor(min(map(self._left_of, self._losers(lane, kind)))), 0)
+
+    def _lose(self, lane: Lane, kind: int, slots: int) -> None:
+        for loser in self._losers(lane, kind):
+            self._left[loser] = self._left_of(loser) - slots
+
+    def _left_of(self, loser: _Loser) -> float:
+        left = self._left.get(loser)
+        return self._shares.beyond(*loser) if left is None else left
+
+    def _losers(self, lane: Lane, kind: int) -> list[_Loser]:
+        """What counts the loss of slots of nodes of this kind."""
+        depth = lane.shared_levels(self._lane)
+        only_typed = depth >= self._of_type
+        return [(a, k) for a in lane.path[depth:] for k in {0, kind} if k or not only_typed]
 
     def _part(self, lane: Lane) -> float:
         """How much of its entitlement a lane from which the job may take holds; 0: it may not."""
@@ -101,22 +140,8 @@ class Claim:
         if not self._part(lane):
             return False
         counts = self._shares.standing.counts(held)
-        losses = dict(self._losses(lane, counts))
-        for loser, slots in losses.items():
-            left = self._left.get(loser)
-            if left is None:
-                left = self._left[loser] = self._shares.beyond(*loser)
-            if slots > left:
-                return False
-        for loser, slots in losses.items():
-            self._left[loser] -= slots
+        kind = next((k for k, slots in enumerate(counts) if k and slots), 0)
+        if not counts[0] or counts[0] > self._least_left(lane, kind):
+            return False
+        self._lose(lane, kind, counts[0])
         return True
-
-    def _losses(self, lane: Lane, counts: Counts) -> Iterator[tuple[_Loser, int]]:
-        """Slots by account and kind that such a loss is counted as."""
-        depth = lane.shared_levels(self._lane)
-        only_typed = self._typed is not None and depth >= self._of_type
-        for account in lane.path[depth:]:
-            for kind, slots in enumerate(counts):
-                if slots and (kind or not only_typed):
-                    yield (account, kind), slots

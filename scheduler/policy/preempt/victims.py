@@ -17,7 +17,8 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.claim import Claim
 from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
-from scheduler.policy.queues.tree import TOP, Lane
+from scheduler.policy.preempt.lanes import LaneTable
+from scheduler.policy.queues.tree import TOP
 from scheduler.policy.snapshot.taking import WHERE
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, surplus
 
@@ -74,7 +75,8 @@ class Victims:
         useful = np.zeros(len(self._victim_table.table), np.bool_)
         useful[owner[request.mask[pieces[:, WHERE]]]] = True
         everybody = self._victim_table.in_turn(self._draft.now, shrink=shrinkable)
-        return claim.victims(everybody, useful & self._open, self._lanes, shrinkable=shrinkable)
+        assert self._by_lane is not None, "a claim is one of queues"
+        return claim.victims(everybody, useful & self._open, self._by_lane, shrinkable=shrinkable)
 
     def _less_important(self, job: Job, everybody: Ints) -> Ints:
         """Records of jobs that are less important than this one, in order."""
@@ -85,16 +87,16 @@ class Victims:
 
     def _in_queue_of(self, job: Job) -> Bools:
         """By record: whether the job is in the same queue, or this one is above all queues."""
-        lane = self._draft.lane(job)
-        if lane is TOP:
+        lane, by_lane = self._draft.lane(job), self._by_lane
+        if lane is TOP or by_lane is None:
             return np.ones(len(self._victim_table.table), np.bool_)
-        return np.array([other.own == lane.own for other in self._lanes], np.bool_)
+        return by_lane.in_queue(lane.own)
 
     @cached_property
-    def _lanes(self) -> list[Lane]:
-        """The lane of each record."""
-        draft, job_ids = self._draft, self._victim_table.table["job"].tolist()
-        return [draft.lane(draft.world.active[JobId(job_id)]) for job_id in job_ids]
+    def _by_lane(self) -> LaneTable | None:
+        """None: there are no queues."""
+        shares = self._draft.shares
+        return LaneTable(self._draft, shares) if shares is not None else None
 
     @cached_property
     def _open(self) -> Bools:

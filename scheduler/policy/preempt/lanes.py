@@ -1,0 +1,35 @@
+"""Jobs that may lose workers, by the queue that they belong to, side by side in arrays."""
+
+import numpy as np
+
+from scheduler.model.ids import JobId
+from scheduler.policy.draft import Draft
+from scheduler.policy.queues.shares import Shares
+from scheduler.policy.queues.tree import Lane
+from scheduler.policy.snapshot.victim_table import Bools, Ints
+
+
+class LaneTable:
+    """Lanes and slots of jobs, by record of the victim table."""
+
+    def __init__(self, draft: Draft, shares: Shares) -> None:
+        table, usages = draft.victim_table.table, draft.usages
+        jobs = [usages[JobId(job_id)] for job_id in table["job"].tolist()]
+        each = [draft.lane(usage.job) for usage in jobs]
+        #: Every lane once, and by record the index of its lane.
+        self.lanes: list[Lane] = list(dict.fromkeys(each))
+        index = {lane: k for k, lane in enumerate(self.lanes)}
+        self.lane: Ints = np.array([index[lane] for lane in each], np.int64)
+        #: Slots of each worker, of the fixed group, and the kind of its GPU type.
+        self.slots: Ints = np.array([usage.job.shape.slots for usage in jobs], np.int64)
+        counts = [shares.standing.counts(usage.held) for usage in jobs]
+        workers = np.array([len(usage.staying) for usage in jobs], np.int64)
+        self.fixed_slots: Ints = np.array([count[0] for count in counts], np.int64) - workers * self.slots
+        self.kind: Ints = np.array([next((k for k, n in enumerate(count) if k and n), 0) for count in counts], np.int64)
+        #: Whether it holds slots that count.
+        self.counted: Bools = np.array([count[0] > 0 for count in counts], np.bool_)
+
+    def in_queue(self, own: str) -> Bools:
+        """By record: whether the job is in the queue with this account."""
+        same = np.array([lane.own == own for lane in self.lanes], np.bool_)
+        return same[self.lane] if len(same) else np.zeros(0, np.bool_)
