@@ -161,11 +161,48 @@ _WHERE = (
         maximum=1,
     ),
 )
+_QUEUES = (
+    Panel(
+        "Held slots by queue, all types",
+        "Slots that the jobs of each queue hold, with those of the queues inside it. Empty without queues.",
+        {"{{queue}}": 'sum by (queue) (sched_queue_slots{@,state="held"})'},
+        "short",
+        names.QUEUE,
+    ),
+    Panel(
+        "Held slots ÷ what queues are entitled to, all types",
+        "Above 1 a queue has borrowed, and gives back what others need; below 1 it takes from those above. Where users "
+        "share a queue, sched queue show tells of each.",
+        {
+            "{{queue}}": 'sum by (queue) (sched_queue_slots{@,state="held"}) '
+            '/ (sum by (queue) (sched_queue_slots{@,state="entitled"}) > 0)'
+        },
+        "short",
+        names.QUEUE,
+    ),
+    Panel(
+        "Slots that queues wait for, all types",
+        "What jobs want beyond what they hold: waiting jobs, and elastic ones that would grow.",
+        {
+            "{{queue}}": 'sum by (queue) (sched_queue_slots{@,state="wanted"}) '
+            '- sum by (queue) (sched_queue_slots{@,state="held"})'
+        },
+        "short",
+        names.QUEUE,
+    ),
+    Panel(
+        "Guaranteed slots by queue, all types",
+        "What each queue gets back at once, as far as its jobs can use it.",
+        {"{{queue}}": 'sum by (queue) (sched_queue_slots{@,state="guaranteed"})'},
+        "short",
+        names.QUEUE,
+    ),
+)
 
 UTILIZATION = Dashboard(
     names.UTILIZATION,
     "Cluster utilization",
     "Allocated, busy and idle slots over time, by priority class and by node.",
-    {"Now": _NOW, "Over time": _TIME, "Where": _WHERE},
+    {"Now": _NOW, "Over time": _TIME, "Where": _WHERE, "Queues": _QUEUES},
     (INSTANCE, TYPE, PRIORITY_CLASS),
 )

@@ -5,6 +5,7 @@ from scheduler.metrics.events import EVENT_METRICS
 from scheduler.metrics.held import HELD_METRICS
 from scheduler.metrics.jobs import JOB_METRICS
 from scheduler.metrics.process import PROCESS_METRICS
+from scheduler.metrics.queues import QUEUE_METRICS
 from scheduler.metrics.slots import SLOT_METRICS
 from scheduler.metrics.spent import SPENT_METRICS
 from scheduler.metrics.ticks import TICK_METRICS
@@ -12,6 +13,7 @@ from scheduler.metrics.ticks import TICK_METRICS
 #: What the daemon measures itself, by what it is about.
 CHAPTERS = {
     "Slots and nodes": SLOT_METRICS,
+    "Queues": QUEUE_METRICS,
     "Jobs and workers": JOB_METRICS,
     "Events": EVENT_METRICS,
     "Use of slots": SPENT_METRICS,

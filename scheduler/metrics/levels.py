@@ -9,6 +9,7 @@ from scheduler.metrics.classes import PriorityClasses
 from scheduler.metrics.families import empty_families
 from scheduler.metrics.held import add_held
 from scheduler.metrics.jobs import JobTally
+from scheduler.metrics.queues import add_queues
 from scheduler.metrics.slots import add_loads, add_slots
 from scheduler.model.ids import NodeName
 from scheduler.model.observation import SlotLoad
@@ -41,6 +42,7 @@ class Levels:
         if world is not None and self.leading:
             add_slots(families, world)
             add_held(families, world)
+            add_queues(families, self._board.shares)
             add_loads(families, world, self.loads)
             self.jobs.add_to(families, world, self._now())
         return "".join(line for family in families.values() for line in family.text(openmetrics=openmetrics))
