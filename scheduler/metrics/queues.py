@@ -12,7 +12,7 @@ QUEUE_METRICS = (
         "gauge",
         ("queue", "state"),
         "Slots by queue, with those of the queues inside it: held (by its jobs), wanted (held or waited for), entitled "
-        "(what it may take), guaranteed (of them, what it gets back at once). The queue of jobs that name none is empty.",
+        "(what it may take), guaranteed (of them, what it gets back at once). Empty: the jobs in no queue.",
     ),
 )
 

@@ -238,7 +238,8 @@ def _tree(views: Sequence[View]) -> "RenderableType":
         Column("GUARANTEE", fold=True),
         Column("LIMIT", fold=True),
         Column("WEIGHT", right=True),
-        Column("SLOTS", right=True),
+        Column("HELD", right=True),
+        Column("ENTITLED", right=True),
         Column("RUNNING", right=True),
         Column("WAITING", right=True),
         Column("MEMBERS", fold=True),
@@ -250,6 +251,7 @@ def _tree(views: Sequence[View]) -> "RenderableType":
             _slots_shown(view["limit"]),
             f"{view['weight']:g}",
             str(view["slots_held"]),
+            _share_shown(view["slots_entitled"]),
             str(view["jobs_running"]),
             _waiting(view),
             " ".join(view["members"]) or "-",
@@ -276,11 +278,23 @@ def _fields(view: View) -> "RenderableType":
         ("jobs at most", _or_dash(view["max_jobs"])),
         ("members", " ".join(view["members"]) or "-"),
         ("slots held", str(view["slots_held"])),
+        ("held or waited for", _share_shown(view["slots_wanted"])),
+        ("entitled to", _share_shown(view["slots_entitled"])),
+        ("of them guaranteed", _share_shown(view["slots_guaranteed"])),
         ("jobs running", str(view["jobs_running"])),
         ("jobs waiting", str(view["jobs_waiting"])),
         ("created", stamp(view["created_at"])),
     ]
-    return fields(rows)
+    return fields(rows + [(f"user {user['user']}", _user_shown(user)) for user in view["users"]])
+
+
+def _user_shown(user: View) -> str:
+    wanted, entitled = _share_shown(user["slots_wanted"]), _share_shown(user["slots_entitled"])
+    return f"{user['slots_held']} slots held, {wanted} held or waited for, entitled to {entitled}"
+
+
+def _share_shown(slots: float | None) -> str:
+    return "-" if slots is None else f"{round(slots, 1):g}"
 
 
 def _or_dash(value: int | None) -> str:

@@ -1,6 +1,6 @@
 """Queues: the tree among which the slots of the cluster are divided."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
@@ -16,11 +16,20 @@ from scheduler.http.schemas.parameters import QueueParameter
 from scheduler.http.schemas.queue_requests import QueueChangeRequest, QueueFields, QueueRequest
 from scheduler.http.schemas.requests import parse_request
 from scheduler.http.services import Services, ServicesDep
+from scheduler.model.plan import QueueShare
 from scheduler.model.queue import Queue, ancestry
 from scheduler.model.queue_tree import Queues, nearest, unknown_queue
 from scheduler.model.world import World
 
 router = APIRouter(tags=["queues"])
+
+
+class QueueUserView(TypedDict):
+    user: str
+    #: Slots that the user's jobs in the queue hold, hold or wait for, and are entitled to.
+    slots_held: int
+    slots_wanted: float
+    slots_entitled: float
 
 
 class QueueView(TypedDict):
@@ -50,6 +59,13 @@ class QueueView(TypedDict):
     jobs_running: int
     #: Slots that its jobs hold now, with those of the queues inside it.
     slots_held: int
+    #: Slots that its jobs hold or wait for; null where no plan has looked at them: at a standby, and without such jobs.
+    slots_wanted: float | None
+    #: Slots that it is entitled to now, and those of them that its guarantee covers.
+    slots_entitled: float | None
+    slots_guaranteed: float | None
+    #: Users among whom it is divided, where `share_users` says so.
+    users: list[QueueUserView]
 
 
 class QueueList(TypedDict):
@@ -76,7 +92,7 @@ def list_queues(services: ServicesDep) -> Response:
     """List all queues by path."""
     queues = _stored(services)
     loads = _loads(queues, services.board.world)
-    view: QueueList = {"queues": [_view(queue, loads) for queue in queues.values()]}
+    view: QueueList = {"queues": [_view(queue, loads, services.board.shares) for queue in queues.values()]}
     return JsonResponse(view)
 
 
@@ -106,7 +122,7 @@ def show_queue(services: ServicesDep, path: QueueParameter) -> Response:
     queue = queues.get(path) or services.store.get_queue(path)
     if queue is None:
         raise NotFound(unknown_queue(path, queues))
-    return JsonResponse(_view(queue, _loads(queues, services.board.world)))
+    return JsonResponse(_view(queue, _loads(queues, services.board.world), services.board.shares))
 
 
 @router.put(
@@ -165,7 +181,8 @@ def _set(
     if request is not None:
         created(request, f"queue {path}")
     _changed(services)
-    view = _view(queue, _loads({**_stored(services), path: queue}, services.board.world))
+    loads = _loads({**_stored(services), path: queue}, services.board.world)
+    view = _view(queue, loads, services.board.shares)
     return JsonResponse(view, status_code=200 if request is None else 201)
 
 
@@ -191,8 +208,20 @@ def _loads(queues: Queues, world: World | None) -> dict[str, _Load]:
     return loads
 
 
-def _view(queue: Queue, loads: dict[str, _Load]) -> QueueView:
+def _view(queue: Queue, loads: dict[str, _Load], shares: Sequence[QueueShare]) -> QueueView:
     load = loads.get(queue.path, _Load())
+    mine = [share for share in shares if share.path == queue.path]
+    whole = next((share for share in mine if share.user is None), None)
+    users: list[QueueUserView] = [
+        {
+            "user": share.user,
+            "slots_held": share.held,
+            "slots_wanted": share.wanted,
+            "slots_entitled": share.entitled,
+        }
+        for share in mine
+        if share.user is not None
+    ]
     return {
         "path": queue.path,
         "guarantee": dict(queue.guarantee),
@@ -207,4 +236,8 @@ def _view(queue: Queue, loads: dict[str, _Load]) -> QueueView:
         "jobs_waiting": load.waiting,
         "jobs_running": load.running,
         "slots_held": load.slots,
+        "slots_wanted": whole.wanted if whole is not None else None,
+        "slots_entitled": whole.entitled if whole is not None else None,
+        "slots_guaranteed": whole.guaranteed if whole is not None else None,
+        "users": users,
     }
