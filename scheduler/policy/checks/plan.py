@@ -16,6 +16,7 @@ from scheduler.policy.capacity.ledger import left_of, left_to_share
 from scheduler.policy.capacity.pools import half, other_half, owner_of, placed, placed_by, reserved, shown
 from scheduler.policy.capacity.resources import NOTHING, Amount, add, amount_of, enough, needs
 from scheduler.policy.checks.bookings import check_bookings, inside_booking
+from scheduler.policy.checks.queues import check_queues
 from scheduler.policy.checks.world import Violation
 from scheduler.policy.snapshot.order import Order
 
@@ -29,9 +30,9 @@ _RESIZABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
 
 def check_plan(world: World, plan: Plan, now: float, settings: PolicySettings) -> list[Violation]:
-    """Violations of capacity (I1), bounds (I2), priority (I5), bookings (I11), and contradictions (PLAN).
+    """Violations of capacity (I1), bounds (I2), priority (I5), bookings (I11), and queues (I13 to I15).
 
-    `now` is in unix seconds.
+    Actions that contradict each other, or the state of their job, are PLAN. `now` is in unix seconds.
     """
     return [
         *_kinds(plan),
@@ -39,6 +40,7 @@ def check_plan(world: World, plan: Plan, now: float, settings: PolicySettings) -
         *_victims(world, plan, Order(now, settings), now, settings),
         *_capacity(world, plan),
         *check_bookings(world, plan, _leaving(world, plan), now, settings),
+        *check_queues(world, plan, now, settings),
         *_reasons(world, plan),
     ]
 

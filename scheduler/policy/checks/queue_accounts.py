@@ -1,0 +1,223 @@
+"""What queues hold, want and are entitled to in a world, found out for the checks without the planner's help.
+
+Slots are counted for *accounts*: a queue by its path, the jobs directly in a queue that has inner ones as `path/.`, and
+a user in a queue as `path@user`. Only the arithmetic of entitlements is shared with the planner.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import product
+
+from scheduler.config import PolicySettings
+from scheduler.model.foreign import NO_FOREIGN
+from scheduler.model.ids import NodeName
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
+from scheduler.model.node import Node
+from scheduler.model.plan import Grow, Reserve, Start
+from scheduler.model.queue import ANY_GPU, ROOT, Queue, ancestry
+from scheduler.model.queue_tree import chain, nearest
+from scheduler.model.worker import Worker
+from scheduler.model.world import World, mask_of
+from scheduler.policy.checks.bookings import inside_booking
+from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements
+
+#: An account, and a GPU type or `ANY_GPU`.
+Key = tuple[str, str]
+#: Slots by account and GPU type.
+Slots = Counter[Key]
+#: Each of the entitlements that are possible, by account and GPU type.
+Entitled = Mapping[Key, Entitlement]
+
+#: Jobs of which it is not certain whether they want more; with more of them no entitlement is judged.
+UNCERTAIN_MAX = 5
+_SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
+
+
+class Accounts:
+    """The accounts of a world with queues."""
+
+    def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
+        self.world = world
+        self._now = now
+        self._settings = settings
+        self._with_inner = {nearest(world.queues, queue.parent) for queue in world.queues.values()} | {ROOT}
+
+    def above_all(self, job: Job) -> bool:
+        """Whether the job is above all queues: its booking is open."""
+        return inside_booking(self.world, job, self._now, self._settings)
+
+    def path(self, job: Job) -> tuple[str, ...]:
+        """Accounts of the job from the first level down, each inside the one before; none if it is above all queues."""
+        if self.above_all(job):
+            return ()
+        path = nearest(self.world.queues, job.spec.queue)
+        queue = self.world.queues.get(path)
+        if queue is not None and queue.share_users:
+            return (*ancestry(path), f"{path}@{job.spec.user}")
+        return (*ancestry(path), f"{path}/.") if path in self._with_inner else ancestry(path)
+
+    def own(self, job: Job) -> str:
+        """The account in which importance alone decides; empty for jobs above all queues."""
+        path = self.path(job)
+        return path[-1] if path else ""
+
+    def queues(self, job: Job) -> list[Queue]:
+        """The queues that count the job, from the first level down."""
+        if self.above_all(job):
+            return []
+        return list(chain(self.world.queues, nearest(self.world.queues, job.spec.queue)))
+
+    def limits(self, job: Job) -> Iterator[tuple[Key, int]]:
+        """Limits that hold for the job together with others of the account."""
+        for queue in self.queues(job):
+            for gpu_type, limit in queue.limit:
+                yield (queue.path, gpu_type), limit
+            if queue.user_limit is not None:
+                yield (f"{queue.path}@{job.spec.user}", ANY_GPU), queue.user_limit
+
+    def counted_in(self, job: Job) -> frozenset[str]:
+        """Every account that counts the job's slots, those of its user in queues with limits for users included."""
+        return frozenset(self.path(job)) | {account for (account, _), _ in self.limits(job)}
+
+    def of_slots(self, job: Job, slots: Iterable[tuple[NodeName, int]]) -> Slots:
+        """These numbers of slots on nodes, as counted for the job's accounts."""
+        found: Slots = Counter()
+        for name, count in slots:
+            node = self.world.nodes.get(name)
+            for account in self.counted_in(job):
+                found[account, ANY_GPU] += count
+                if node is not None and node.gpu_type is not None:
+                    found[account, node.gpu_type] += count
+        return found
+
+    def open_slots(self, workers: Iterable[Worker]) -> Iterator[tuple[NodeName, int]]:
+        """Slots that the workers hold among those that are divided: of nodes that take workers, and not closed."""
+        for worker in workers:
+            node = self.world.nodes.get(worker.node)
+            if node is not None and node.schedulable and not worker.shared:
+                mask = mask_of(worker.slot_ids) & ~node.closed_mask & ((1 << node.slots) - 1)
+                yield worker.node, mask.bit_count()
+
+    @cached_property
+    def entitled(self) -> list[Entitled]:
+        """Entitlements that are possible, by what jobs may want; empty where the oracle cannot tell.
+
+        It cannot beside bookings and demands of others, for which the planner sets slots apart, and where too many
+        jobs may or may not gain by more workers.
+        """
+        world = self.world
+        jobs = [*world.active.values(), *(job for job in world.queued.values() if job.not_before <= self._now)]
+        wants = [(job, self._wants(job)) for job in jobs]
+        open_questions = sum(len(options) > 1 for _, options in wants)
+        if world.bookings or world.demands or open_questions > UNCERTAIN_MAX:
+            return []
+        corners = product(*(options for _, options in wants))
+        return [self._entitled([job for job, _ in wants], wanted) for wanted in corners]
+
+    @property
+    def gpu_types(self) -> list[str]:
+        """Types that a queue names in a guarantee or limit, and `ANY_GPU`."""
+        named = {t for queue in self.world.queues.values() for t, _ in (*queue.guarantee, *queue.limit)}
+        return [ANY_GPU, *sorted(named - {ANY_GPU})]
+
+    def _entitled(self, jobs: list[Job], wanted: Iterable[Mapping[str, int]]) -> Entitled:
+        demand: Slots = Counter()
+        inner: dict[str, dict[str, None]] = {}
+        for job, wants in zip(jobs, wanted, strict=True):
+            path = self.path(job)
+            for above, account in zip((ROOT, *path), path, strict=False):
+                if wants:
+                    inner.setdefault(above, {})[account] = None
+            for gpu_type, slots in wants.items():
+                demand[self.own(job), gpu_type] += slots
+        found: dict[Key, Entitlement] = {}
+        for gpu_type in self.gpu_types:
+            root = self._share(ROOT, gpu_type, inner, demand)
+            divided = entitlements(root, self._divisible(gpu_type), lends=gpu_type == ANY_GPU)
+            found |= {(account, gpu_type): part for account, part in divided.items()}
+        return found
+
+    def _share(self, account: str, gpu_type: str, inner: Mapping[str, Iterable[str]], demand: Slots) -> Share:
+        below = [self._share(each, gpu_type, inner, demand) for each in inner.get(account, ())]
+        queue = self.world.queues.get(account)
+        promised = dict(queue.guarantee).get(gpu_type) if queue is not None else None
+        guarantee = promised if promised is not None else None if below else 0.0
+        limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf
+        weight = queue.weight if queue is not None else 1.0
+        return Share(account, weight, guarantee, limit, demand[account, gpu_type], below)
+
+    def _divisible(self, gpu_type: str) -> int:
+        """Slots that jobs of queues may have: of nodes that take workers, not closed, and held by nobody else."""
+        world, slots = self.world, 0
+        kept: Counter[NodeName] = Counter()
+        for job in world.active.values():
+            if self.above_all(job):
+                kept.update(dict(self.open_slots(job.all_workers)))
+        for stray in world.strays.values():
+            kept[stray.node] += 0 if stray.shared or not world.goes_on(stray) else len(stray.slot_ids)
+        for node in world.nodes.values():
+            if node.schedulable and gpu_type in (ANY_GPU, node.gpu_type):
+                slots += node.reduced().slots - world.foreign.get(node.name, NO_FOREIGN).slots - kept[node.name]
+        return max(slots, 0)
+
+    def _wants(self, job: Job) -> list[dict[str, int]]:
+        """Slots by GPU type that the job may want; several where that is not certain."""
+        if self.above_all(job):
+            return [{}]
+        if job.state is JobState.QUEUED:
+            most = self._typed(job, job.max_workers)
+            return [most] if self._certainly_possible(job) else [{}] if self._impossible(job) else [{}, most]
+        staying = [] if job.state is JobState.STOPPING else [w for w in job.all_workers if w.wanted]
+        held = Counter[str]()
+        for name, slots in self.open_slots(staying):
+            held[ANY_GPU] += slots
+            held[self.world.nodes[name].gpu_type or ""] += slots
+        more = job.max_workers - sum(not worker.fixed for worker in staying)
+        if more <= 0 or not job.elastic or job.finishing or job.state not in _SIZED:
+            return [held]
+        most = held + Counter(self._typed(job, more))
+        return [most] if self._certainly_gains(job) else [held, most]
+
+    def _typed(self, job: Job, workers: int) -> dict[str, int]:
+        wanted = Counter({ANY_GPU: workers * job.shape.slots, job.shape.gpu_type or "": workers * job.shape.slots})
+        group = job.spec.fixed
+        if group is not None and job.state is JobState.QUEUED:
+            wanted[ANY_GPU] += group.replicas * group.shape.slots
+            wanted[group.shape.gpu_type or ""] += group.replicas * group.shape.slots
+        return wanted
+
+    def _certainly_gains(self, job: Job) -> bool:
+        """Whether nothing is known of the job that could speak against more workers."""
+        told = job.progress.speeds or job.spec.speedup or job.progress.resize_seconds
+        waits_for_reports = job.spec.runtime.reports and self._settings.measured_gain
+        return not told and not waits_for_reports
+
+    def _certainly_possible(self, job: Job) -> bool:
+        """Whether the minimum surely fits nodes of one GPU type that take workers, if these were empty."""
+        return job.spec.fixed is None and self._most(job, self._left) >= job.min_workers
+
+    def _impossible(self, job: Job) -> bool:
+        """Whether the minimum surely fits no nodes that take workers."""
+        return not job.spec.fixed and not job.shape.oversell and self._most(job, Node.reduced) < job.min_workers
+
+    def _left(self, node: Node) -> Node | None:
+        return None if node.name in self.world.foreign else node.reduced()
+
+    def _most(self, job: Job, left: Callable[[Node], Node | None]) -> int:
+        fits: Counter[str | None] = Counter()
+        for node in self.world.nodes.values():
+            rest = left(node) if node.schedulable else None
+            fits[node.gpu_type] += rest.fits_empty(job.shape) if rest is not None else 0
+        return max(fits.values(), default=0)
+
+
+def given(job: Job, action: Start | Grow | Reserve) -> Iterator[tuple[NodeName, int]]:
+    """Slots of its own on nodes that the job gets, or that are held for it."""
+    if not action.shared:
+        yield from ((name, count * job.shape.slots) for name, count in action.placement)
+    group = job.spec.fixed
+    if group is not None and not isinstance(action, Grow):
+        yield from ((name, count * group.shape.slots) for name, count in action.fixed)

@@ -1,0 +1,257 @@
+"""Invariant of what queues take from each other in a plan.
+
+It is written from what queues promise, not from how the planner keeps it. Where it cannot be told for certain what a
+queue is entitled to (see `Accounts.entitled`), takings are judged by everything else.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+
+from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason
+from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.queue import ANY_GPU
+from scheduler.model.worker import LeaveReason, Worker
+from scheduler.model.world import World
+from scheduler.policy.checks.queue_accounts import Accounts, Entitled, Slots, given
+from scheduler.policy.checks.world import Violation
+
+_RECLAIMED = frozenset({LeaveReason.RECLAIMED, StopReason.RECLAIMED})
+_INSIDE_A_QUEUE = frozenset(
+    {LeaveReason.PREEMPTED, StopReason.PREEMPTED, LeaveReason.REBALANCED, StopReason.REBALANCED}
+)
+#: Why workers leave before any job takes from another.
+_BEFORE_TAKINGS = frozenset(
+    {
+        LeaveReason.DRAINED,
+        LeaveReason.NO_GAIN,
+        LeaveReason.SCALED,
+        LeaveReason.OVERSOLD,
+        LeaveReason.BOOKED,
+        LeaveReason.FOREIGN,
+        StopReason.DRAINED,
+        StopReason.BELOW_MINIMUM,
+        StopReason.OVERSOLD,
+        StopReason.BOOKED,
+        StopReason.FOREIGN,
+    }
+)
+#: Entitlements are sums of fractions.
+_EPSILON = 1e-6
+
+
+def check_takings(accounts: Accounts, plan: Plan, now: float, settings: PolicySettings) -> Iterator[Violation]:
+    """I14: inside a queue importance takes; between queues, those below their entitlement of those above theirs."""
+    takings = [each for each in _takings(accounts.world, plan) if each.action.reason in _RECLAIMED | _INSIDE_A_QUEUE]
+    for taking in takings:
+        yield from _parties(accounts, taking)
+    between = [each for each in takings if each.action.reason in _RECLAIMED]
+    if between and all(accounts.own(each.victim) != accounts.own(each.taker) for each in between):
+        yield from _Balance(accounts, plan, between, settings, now).check()
+
+
+class _Taking:
+    """Workers that a job loses for another one."""
+
+    def __init__(self, action: Shrink | StopJob, victim: Job, taker: Job) -> None:
+        self.action, self.victim, self.taker = action, victim, taker
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        return leavers(self.victim, self.action)
+
+
+def leavers(job: Job, action: Shrink | StopJob) -> tuple[Worker, ...]:
+    """The workers that the job loses by the action."""
+    if isinstance(action, StopJob):
+        return tuple(worker for worker in job.all_workers if worker.wanted)
+    return tuple(worker for worker in job.workers if worker.id in action.workers)
+
+
+def _takings(world: World, plan: Plan) -> Iterator[_Taking]:
+    for action in plan.actions:
+        if isinstance(action, Shrink | StopJob) and action.for_job is not None:
+            victim, taker = world.job(action.job_id), world.job(action.for_job)
+            if victim is not None and taker is not None:  # otherwise `checks.plan` tells
+                yield _Taking(action, victim, taker)
+
+
+def _parties(accounts: Accounts, taking: _Taking) -> Iterator[Violation]:
+    """I14: importance decides inside a queue only, and entitlement only between queues."""
+    victim, taker, reason = taking.victim, taking.taker, taking.action.reason
+    one_queue = accounts.own(victim) == accounts.own(taker)
+    what = f"job {victim.id} loses workers for job {taker.id} as {reason}"
+    if reason in _INSIDE_A_QUEUE:
+        if not one_queue and not accounts.above_all(taker):
+            yield Violation("I14", f"{what} and is in another queue")
+        return
+    if one_queue or accounts.above_all(victim) or accounts.above_all(taker):
+        yield Violation("I14", f"{what} and is not in another queue")
+    if not victim.spec.preemptible:
+        yield Violation("I14", f"{what} and is not preemptible")
+
+
+class _Balance:
+    """What accounts hold before, while and after queues take from queues, against what they are entitled to.
+
+    Decisions have an order that a plan does not tell. So an account that loses is judged by the most, and one that gets
+    by the least, that it can have held when workers were taken.
+    """
+
+    def __init__(
+        self, accounts: Accounts, plan: Plan, takings: list[_Taking], settings: PolicySettings, now: float
+    ) -> None:
+        self._accounts, self._plan, self._takings = accounts, plan, takings
+        self._settings, self._now = settings, now
+        world = accounts.world
+        self._stays = [(world.active[job_id], self._losses(world.active[job_id])) for job_id in world.active]
+
+    def check(self) -> Iterator[Violation]:
+        for taking in self._takings:
+            yield from self._served(taking)
+            told = f"job {taking.victim.id} loses workers for job {taking.taker.id}"
+            yield from self._unless(self._leaves_enough, taking, f"{told} and its queue falls below its entitlement")
+            yield from self._unless(self._takes_its_own, taking, f"{told}, whose queue comes above its entitlement")
+            if isinstance(taking.action, StopJob):
+                yield from self._unless(self._may_stop, taking, f"{told} and may not be stopped for it")
+
+    def _unless(self, right: Callable[[_Taking, Entitled], bool], taking: _Taking, detail: str) -> Iterator[Violation]:
+        possible = self._accounts.entitled
+        if possible and not any(right(taking, entitled) for entitled in possible):
+            yield Violation("I14", detail)
+
+    def _served(self, taking: _Taking) -> Iterator[Violation]:
+        """The taker starts, has a reservation, or can grow by what it takes."""
+        taker, got = taking.taker, self._waiting_gets
+        if taker.id in got:
+            return
+        leaves = any(isinstance(a, Shrink | StopJob) and a.job_id == taker.id for a in self._plan.actions)
+        grows = taker.state.active and taker.state is not JobState.STOPPING and taker.elastic and not taker.finishing
+        if not grows or leaves or len(taker.wanted_workers) >= taker.max_workers:
+            yield Violation("I14", f"job {taking.victim.id} loses workers for job {taker.id}, which gets nothing by it")
+
+    def _levels(self, taking: _Taking) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Accounts of the victim and of the taker below those that both have."""
+        victim, taker = self._accounts.path(taking.victim), self._accounts.path(taking.taker)
+        shared = sum(1 for one, other in zip(victim, taker, strict=False) if one == other)
+        return victim[shared:], taker[shared:]
+
+    def _leaves_enough(self, taking: _Taking, entitled: Entitled) -> bool:
+        """Whether the victim's accounts keep what they are entitled to.
+
+        Of a GPU type, that is what is guaranteed; a guarantee of a type counts more than what is lent.
+        """
+        lost = self._accounts.of_slots(taking.victim, self._accounts.open_slots(taking.workers))
+        types = [t for t in self._accounts.gpu_types if lost[self._levels(taking)[0][0], t]]
+        if taking.taker.shape.gpu_type in types:
+            types.remove(ANY_GPU)
+        return all(
+            self._most[account, t] >= _total(entitled, account, t) - _EPSILON
+            for account in self._levels(taking)[0]
+            for t in types
+        )
+
+    def _takes_its_own(self, taking: _Taking, entitled: Entitled) -> bool:
+        """Whether the taker's accounts stay within what they are entitled to, or its queue within a guarantee."""
+        below = self._levels(taking)[1]
+        within = all(self._least[a, ANY_GPU] <= _total(entitled, a, ANY_GPU) + _EPSILON for a in below)
+        return within or self._within_guarantee(taking, entitled)
+
+    def _may_stop(self, taking: _Taking, entitled: Entitled) -> bool:
+        """Whether the taker's queue is below its guarantee, or the victim has run for long enough."""
+        after, started_at = self._settings.fair_stop_seconds, taking.victim.started_at
+        if after is not None and started_at is not None and self._now >= started_at + after:
+            return True
+        return self._within_guarantee(taking, entitled)
+
+    def _within_guarantee(self, taking: _Taking, entitled: Entitled) -> bool:
+        """Whether the taker's queue, seen beside the victim's, stays within its guarantee, or that of a GPU type."""
+        account, types = self._levels(taking)[1][0], {ANY_GPU, taking.taker.shape.gpu_type or ANY_GPU}
+        return any(self._least[account, t] <= _guaranteed(entitled, account, t) + _EPSILON for t in types)
+
+    def _losses(self, job: Job) -> list[tuple[Shrink | StopJob, tuple[Worker, ...]]]:
+        return [
+            (action, leavers(job, action))
+            for action in self._plan.actions
+            if isinstance(action, Shrink | StopJob) and action.job_id == job.id
+        ]
+
+    @cached_property
+    def _waiting_gets(self) -> dict[JobId, Slots]:
+        """What each waiting job gets by a start, or has reserved when the plan is done."""
+        world, accounts = self._accounts.world, self._accounts
+        gets = {job.id: accounts.of_slots(job, _reserved(job)) for job in world.reserved.values()}
+        for action in self._plan.actions:
+            if isinstance(action, Release):
+                gets.pop(action.job_id, None)
+            elif isinstance(action, Start | Reserve) and (job := world.queued.get(action.job_id)):
+                gets[job.id] = accounts.of_slots(job, given(job, action))
+        return gets
+
+    @cached_property
+    def _least(self) -> Slots:
+        """What accounts hold when all leavers are gone and only those who took from other queues have got something."""
+        accounts, held = self._accounts, Counter[tuple[str, str]]()
+        for job, losses in self._stays:
+            gone = {worker.id for _, workers in losses for worker in workers}
+            stays = [worker for worker in _staying(job) if worker.id not in gone]
+            held += accounts.of_slots(job, accounts.open_slots(stays))
+        for taker in {taking.taker.id: taking.taker for taking in self._takings}.values():
+            # a waiting one has what it took for its minimum, a running one for one worker at least
+            slots = taker.shape.slots * (taker.min_workers if taker.id in self._waiting_gets else 1)
+            kinds = {ANY_GPU, taker.shape.gpu_type or ANY_GPU}
+            held.update({(account, kind): slots for account in accounts.path(taker) for kind in kinds})
+        return held
+
+    @cached_property
+    def _most(self) -> Slots:
+        """What accounts can have held at most when the last worker was taken: others may have got something before.
+
+        Inside an account, what one job loses for another is counted once.
+        """
+        accounts, held = self._accounts, Counter[tuple[str, str]]()
+        inside: dict[JobId, Slots] = {}
+        for job, losses in self._stays:
+            held.update(accounts.of_slots(job, accounts.open_slots(_staying(job))))
+            for action, workers in losses:
+                lost = accounts.of_slots(job, accounts.open_slots(workers))
+                taker = accounts.world.job(action.for_job) if action.for_job is not None else None
+                if action.reason in _BEFORE_TAKINGS:
+                    held.subtract(lost)
+                elif taker is not None:
+                    with_taker = set(accounts.path(taker))
+                    both = Counter({key: slots for key, slots in lost.items() if key[0] in with_taker})
+                    inside[taker.id] = inside.get(taker.id, Counter()) + both
+                    if action.reason in _RECLAIMED:
+                        held.subtract(lost - both)
+        before = {job.id: accounts.of_slots(job, _reserved(job)) for job in accounts.world.reserved.values()}
+        for job_id in before.keys() | self._waiting_gets.keys():
+            most = before.get(job_id, Counter()) | self._waiting_gets.get(job_id, Counter())
+            held.update(most - (most & inside.get(job_id, Counter())))
+        for grow in self._plan.actions:
+            if isinstance(grow, Grow) and (grower := accounts.world.active.get(grow.job_id)):
+                held.update(accounts.of_slots(grower, given(grower, grow)))
+        return held
+
+
+def _reserved(job: Job) -> Iterator[tuple[NodeName, int]]:
+    if job.reservation or job.fixed_reservation:
+        held = Reserve(job.id, job.reservation, job.reservation_shared, job.fixed_reservation)
+        yield from given(job, held)
+
+
+def _staying(job: Job) -> Iterable[Worker]:
+    return () if job.state is JobState.STOPPING else (worker for worker in job.all_workers if worker.wanted)
+
+
+def _total(entitled: Entitled, account: str, gpu_type: str) -> float:
+    part = entitled.get((account, gpu_type))
+    return part.total if part is not None else 0.0
+
+
+def _guaranteed(entitled: Entitled, account: str, gpu_type: str) -> float:
+    part = entitled.get((account, gpu_type))
+    return part.guaranteed if part is not None else 0.0

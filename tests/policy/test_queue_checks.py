@@ -1,0 +1,136 @@
+"""The checks of queues find what is broken, and name it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId
+from scheduler.model.job_state import StopReason, WaitReason
+from scheduler.model.plan import Action, Grow, Plan, Reserve, Shrink, Start, StopJob
+from scheduler.model.worker import LeaveReason
+from scheduler.policy.checks.invariants import check_plan
+from tests.policy.worlds import CORDONED, LONG_AGO, NOW, Cluster
+
+WAITS: dict[str, Any] = {"wait_reason": WaitReason.INSUFFICIENT_SLOTS}
+
+
+def found(c: Cluster, *actions: Action) -> set[str]:
+    return {violation.invariant for violation in check_plan(c.world(), Plan(actions), NOW, c.settings)}
+
+
+def start(number: int, node: str, workers: int) -> Start:
+    return Start(JobId(number), ((node, workers),))  # type: ignore[arg-type]
+
+
+def grow(number: int, node: str, workers: int) -> Grow:
+    return Grow(JobId(number), ((node, workers),))  # type: ignore[arg-type]
+
+
+def taken(victim: int, workers: list[int], taker: int, reason: LeaveReason = LeaveReason.RECLAIMED) -> Shrink:
+    return Shrink(JobId(victim), tuple(f"{victim}-{k}" for k in workers), reason, JobId(taker))  # type: ignore[misc]
+
+
+def reserve(number: int, node: str, workers: int) -> Reserve:
+    return Reserve(JobId(number), ((node, workers),))  # type: ignore[arg-type]
+
+
+def limited() -> Cluster:
+    """`lab` holds 4 of 6 slots, one of them leaving and one on a cordoned node."""
+    c = Cluster().node("a", 8).node("b", 2, intent=CORDONED).queue("lab", limit=6).queue("lab/one", user_limit=5)
+    c.running(1, {"a": 3}, workers=(1, 8), leaving=1, queue="lab/one", user="ann")
+    c.running(2, {"b": 1}, queue="lab/one", user="ann")
+    return c.waiting(3, workers=(1, 3), queue="lab/one", user="ann", **WAITS).waiting(4, queue="lab", **WAITS)
+
+
+def test_limits_count_leaving_workers_and_all_nodes() -> None:
+    c = limited()
+    assert found(c, start(3, "a", 1)) == set()
+    assert found(c, start(3, "a", 1), start(4, "a", 1)) == set()
+    assert found(c, start(3, "a", 2)) == {"I13"}, "ann may have 5"
+    assert found(c, start(3, "a", 1), grow(1, "a", 1)) == {"I13"}
+    assert found(c, taken(1, [2], 3, LeaveReason.REBALANCED), start(3, "a", 2)) >= {"I13"}, "it is there still"
+
+
+def test_published_policies_know_no_queues() -> None:
+    c = limited()
+    c.settings = PolicySettings(name="fifo")
+    assert found(c, start(3, "a", 3)) == set()
+
+
+def test_a_limit_of_a_gpu_type_counts_jobs_that_ask_for_none() -> None:
+    c = Cluster().node("h", 8, gpu_type="H100").node("a", 8, gpu_type="A100").queue("lab", limit={"H100": 4})
+    c.waiting(1, workers=(1, 8), queue="lab", **WAITS)
+    assert found(c, start(1, "h", 4)) == found(c, start(1, "a", 8)) == set()
+    assert found(c, start(1, "h", 5)) == {"I13"}
+
+
+def test_above_a_lowered_limit_nothing_is_given() -> None:
+    c = Cluster().node("a", 8).queue("lab", limit=2).running(1, {"a": 4}, workers=(1, 8), queue="lab")
+    assert found(c) == set()
+    assert found(c, grow(1, "a", 1)) == {"I13"}
+
+
+def test_jobs_that_are_not_preemptible_need_a_guarantee() -> None:
+    c = Cluster().node("a", 8).queue("left", guarantee=4).queue("right")
+    c.waiting(1, workers=(1, 5), queue="left", preemptible=False, **WAITS)
+    c.waiting(2, queue="right", preemptible=False, **WAITS).running(3, {"a": 1}, queue="left", preemptible=False)
+    assert found(c, start(1, "a", 3)) == set()
+    assert found(c, start(1, "a", 4)) == found(c, start(2, "a", 1)) == {"I15"}
+
+
+def borrowed(settings: PolicySettings | None = None, **taker: Any) -> Cluster:
+    """`right` holds everything; `left` wants up to six slots and is guaranteed two, all would be four."""
+    c = Cluster(settings).node("a", 8).queue("left", guarantee=2).queue("right")
+    c.running(1, {"a": 4}, workers=(2, 8), queue="right").running(2, {"a": 4}, workers=4, queue="right")
+    return c.waiting(3, queue="left", **{"workers": 1, **WAITS, **taker}).waiting(4, workers=5, queue="left", **WAITS)
+
+
+def test_what_is_lent_is_taken_back_up_to_what_a_queue_is_entitled_to() -> None:
+    c = borrowed(workers=2)
+    assert found(c, taken(1, [3, 4], 3), reserve(3, "a", 2)) == set()
+    assert found(c, taken(1, [3, 4], 3)) == {"I14"}, "nobody gets it"
+    stop = StopJob(JobId(2), StopReason.RECLAIMED, JobId(3))
+    assert found(c, stop, reserve(3, "a", 2)) == set()
+    above = borrowed(workers=6)
+    assert "I14" in found(above, taken(1, [3, 4], 3), stop, reserve(3, "a", 6)), "5 are its entitlement"
+
+
+def test_a_queue_keeps_what_it_is_entitled_to() -> None:
+    c = Cluster().node("a", 8).queue("left").queue("right")
+    c.running(1, {"a": 3}, workers=(1, 8), queue="left").running(2, {"a": 5}, workers=(1, 8), queue="right")
+    assert found(c, taken(2, [5], 1)) == set()
+    assert found(c, taken(2, [4, 5], 1)) == {"I14"}
+    assert found(c, taken(1, [3], 2)) == {"I14"}
+
+
+def test_for_a_fair_share_jobs_are_stopped_after_the_time_that_a_setting_says_only() -> None:
+    stop = StopJob(JobId(2), StopReason.RECLAIMED, JobId(3))
+    for after, broken in ((None, {"I14"}), (NOW - LONG_AGO + 1, {"I14"}), (NOW - LONG_AGO, set())):
+        c = borrowed(PolicySettings(fair_stop_seconds=after), workers=3)
+        assert found(c, stop, reserve(3, "a", 3)) == broken
+
+
+@pytest.mark.parametrize("reason", [LeaveReason.PREEMPTED, LeaveReason.REBALANCED])
+def test_importance_takes_inside_a_queue_only(reason: LeaveReason) -> None:
+    c = borrowed(priority=5)
+    assert found(c, taken(1, [4], 3, reason), reserve(3, "a", 1)) == {"I14"}
+    c.jobs[JobId(3)] = replace(c.jobs[JobId(3)], spec=replace(c.jobs[JobId(3)].spec, queue="right"))
+    assert found(c, taken(1, [4], 3, reason), reserve(3, "a", 1)) == set()
+    assert found(c, taken(1, [4], 3), reserve(3, "a", 1)) == {"I14"}, "its own queue lent nothing"
+
+
+def test_nobody_takes_from_jobs_that_are_not_preemptible() -> None:
+    c = borrowed().running(1, {"a": 0}, workers=(2, 8), queue="right")
+    c.jobs[JobId(1)] = replace(borrowed().jobs[JobId(1)], spec=replace(c.jobs[JobId(1)].spec, preemptible=False))
+    assert found(c, taken(1, [4], 3), reserve(3, "a", 1)) == {"I14"}
+
+
+def test_what_more_workers_do_for_a_job_is_left_open() -> None:
+    """By its speeds the job on the left may want no more: then `right` is entitled to seven slots."""
+    c = Cluster().node("a", 8).queue("left").queue("right")
+    c.running(1, {"a": 1}, workers=(1, 8), queue="left", throughput=((1, 1.0), (2, 1.0)))
+    c.running(2, {"a": 5}, workers=(1, 8), queue="right").running(3, {"a": 2}, workers=(1, 2), queue="right")
+    assert found(c, taken(2, [4, 5], 1)) == set()
+    assert found(c, taken(2, [2, 3, 4, 5], 1)) == {"I14"}
