@@ -225,7 +225,7 @@ class EventCounts:
         self._recorder.observe(name, seconds, {"priority_class": self._classes.of(job.priority)}, job.id)
 
     def _preempted(self, event: Event, how: str) -> None:
-        if event.cause not in (StopReason.PREEMPTED, StopReason.REBALANCED):
+        if event.cause not in (StopReason.PREEMPTED, StopReason.REBALANCED, StopReason.RECLAIMED):
             return
         self._recorder.count("sched_preemptions_total", how=how)
         if event.for_job is not None:

@@ -118,9 +118,9 @@ def _count(record: _Record, event: Event, now: float) -> None:
             record.generations += 1
         case EventKind.JOB_REQUEUED:
             record.stops += 1
-        case EventKind.JOB_SHRANK if event.cause == LeaveReason.PREEMPTED:
+        case EventKind.JOB_SHRANK if event.cause in (LeaveReason.PREEMPTED, LeaveReason.RECLAIMED):
             record.preemptions += 1
-        case EventKind.JOB_STOPPING if event.cause == StopReason.PREEMPTED:
+        case EventKind.JOB_STOPPING if event.cause in (StopReason.PREEMPTED, StopReason.RECLAIMED):
             record.preemptions += 1
     if event.kind in (EventKind.WORKER_ENDED, EventKind.JOB_STOPPING):
         record.lost_slot_seconds += event.amount or 0.0

@@ -71,7 +71,7 @@ def _may_be_kept(job: Job, world: World, policy: PolicySettings, now: float) -> 
     """Whether there seems to be room for the job, so that only the planner knows who it is kept for."""
     match job.state:
         case JobState.QUEUED:
-            others = bool(world.bookings or world.demands)
+            others = bool(world.bookings or world.demands or world.queues)
             return others and job.wait_reason is WaitReason.INSUFFICIENT_SLOTS
         case JobState.RUNNING | JobState.RESIZING:
             return GrowthLimits(world, now, policy).of(job).has_room

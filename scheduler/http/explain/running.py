@@ -95,6 +95,8 @@ def _why_no_more(
             return "BEHIND_RESERVATION", growth.holder, f"{free}, but reserved for {job_name(growth.holder, world)}."
         case Limit.BOOKING_FULL:
             return "BOOKING_FULL", None, f"it uses all slots of its booking {job.spec.booking}."
+        case Limit.QUEUE:
+            return "QUEUE_LIMIT", None, f"{free}, but limits or guarantees of queue {job.spec.queue} allow it no more."
         case Limit.KEPT:
             assert growth.keeper is not None
             keeper = growth.keeper

@@ -6,6 +6,7 @@ from scheduler.bounds import NAMED_MAX
 from scheduler.config import PolicySettings
 from scheduler.http.explain.feasible import most_workers, needs, needs_fixed, too_large, wishes
 from scheduler.http.explain.node_reasons import those_closed, why_away
+from scheduler.http.explain.queue_words import held_by_queues, who_gives, why_kept_by_queues
 from scheduler.http.explain.room import away, away_text, closed_text, free_extra, free_slots
 from scheduler.http.explain.words import are, counted, job_name, keeper_name, lack_text, named
 from scheduler.model.job import Job, Placement
@@ -35,8 +36,9 @@ def why_waiting(
             return (
                 f"Waits for free slots: {need}, and {free} of {sum(node.slots for node in suitable)} suitable slots "
                 f"{are(free)} free{_kept(job, look, world)}{_to_share(job, suitable, world)}"
-                f"{_what_lacks(job, size, world)}. Less important jobs do not hold enough slots to make room for it."
-                f"{behind}{away_text(away(job, world), world)}{closed_text(job.shape, world)}"
+                f"{_what_lacks(job, size, world)}. {who_gives(world)} do not hold enough slots to make room for it."
+                f"{held_by_queues(job, look)}{behind}"
+                f"{away_text(away(job, world), world)}{closed_text(job.shape, world)}"
             )
         case WaitReason.WAITING_FOR_VICTIMS:
             held = _places(job.reservation)
@@ -69,17 +71,8 @@ def why_waiting(
             return f"Waits for another policy: the current policy {settings.name} does not support fixed groups."
         case WaitReason.BEHIND_FOREIGN:
             return f"Would fit, but workloads outside this scheduler wait for these slots: {need}."
-        case WaitReason.QUEUE_LIMIT:
-            return f"Its queue {job.spec.queue} is at its limit: {need} more would exceed it."
-        case WaitReason.USER_LIMIT:
-            return (
-                f"User {job.spec.user} is at the limit of queue {job.spec.queue} for each user: {need} more exceed it."
-            )
-        case WaitReason.NOT_GUARANTEED:
-            return (
-                f"It is not preemptible, and the guarantee of its queue {job.spec.queue or 'root'} does not cover it: "
-                f"{need}. Such jobs start inside guarantees only."
-            )
+        case WaitReason.QUEUE_LIMIT | WaitReason.USER_LIMIT | WaitReason.NOT_GUARANTEED:
+            return why_kept_by_queues(job, reason, need)
         case _:
             assert_never(reason)
 

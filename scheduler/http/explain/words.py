@@ -110,6 +110,8 @@ def growth_text(growth: Growth) -> str:
             return f"without room (lacking {_LACKING[growth.lack or Lack.SLOTS]})"
         case Limit.RESERVED | Limit.KEPT:
             return "held back for others"
+        case Limit.QUEUE:
+            return "at a limit of their queue"
         case Limit.BOOKING_FULL:
             return "using all of its booking"
         case Limit.COOLDOWN:

@@ -46,6 +46,8 @@ class Limit(StrEnum):
     RESERVED = "RESERVED"
     #: Its booking has no more slots.
     BOOKING_FULL = "BOOKING_FULL"
+    #: A queue of it is at its limit, or its guarantee does not cover more of a job that is not preemptible.
+    QUEUE = "QUEUE"
     #: The planner keeps the free room for another job.
     KEPT = "KEPT"
     #: Its last resize was too short a time ago.
@@ -156,6 +158,8 @@ class GrowthLimits:
         slots = self._room(job).slots
         if self._used_up_booking(job):
             return Growth(Limit.BOOKING_FULL, slots=slots)
+        if self._look is not None and not self._look.admitted_by_queues(job, group_of(self._world, job.workers[0])):
+            return Growth(Limit.QUEUE, slots=slots)
         keeper = self._look.keeper_from(job, group_of(self._world, job.workers[0])) if self._look is not None else None
         if keeper is not None:
             return Growth(Limit.KEPT, slots=slots, keeper=keeper)

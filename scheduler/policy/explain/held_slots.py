@@ -13,6 +13,7 @@ from scheduler.policy.capacity.pools import Group
 from scheduler.policy.draft import Draft
 from scheduler.policy.overlay.placeholders import Placeholder
 from scheduler.policy.resize.grow import GrowthRound
+from scheduler.policy.resize.reclaim import Reclaims
 from scheduler.policy.start.backfill import HeadReservation
 
 
@@ -65,6 +66,10 @@ class Look:
             if bound is not None and left > 0:
                 slots += max(left - max(bound[0], 0), 0)
         return (self._keeper(head_reservation.job), slots) if slots else None
+
+    def admitted_by_queues(self, job: Job, group: Group) -> bool:
+        """Whether the queues of the running job let it have one more worker, as far as that is known."""
+        return self._draft is None or Reclaims(self._draft).allowed(job, group)
 
     def keeper_from(self, job: Job, group: Group) -> Keeper | None:
         """The keeper of the room for one more worker of the running job; None: it is not kept, or that is not known."""
