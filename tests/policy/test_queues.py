@@ -100,6 +100,12 @@ def test_a_limit_holds_and_the_jobs_below_it_make_room_for_each_other() -> None:
     assert c.reason(4) is WaitReason.QUEUE_LIMIT
 
 
+def test_for_a_limit_nobody_stops_a_job_of_the_same_priority() -> None:
+    c = Cluster().node("a", 8).queue("left", limit=4)
+    c.running(1, on={"a": 4}, workers=(3, 4), queue="left").waiting(2, workers=2, queue="left")
+    assert c.plan().actions == ()
+
+
 def test_users_share_a_queue_that_says_so() -> None:
     c = Cluster().node("a", 8).queue("lab", share_users=True)
     for number in range(1, 9):

@@ -51,7 +51,7 @@ class Victims:
             sharers = np.concatenate((records, equals))
             records = np.concatenate((sharers[shares[sharers]], records[~shares[records]]))
         gives = surplus(table) > 0 if shrinkable else table["workers"] + table["fixed"] > 0
-        return self._victim_order(job, records[(gives & self._open)[records]])
+        return self._victim_order(job, records[(gives & self._open)[records]], whole=not shrinkable)
 
     def with_equals(self, job: Job) -> VictimOrder:
         """Victims above their minimum: less important jobs, then equals, the smallest gain of the last worker first.
@@ -60,14 +60,15 @@ class Victims:
         """
         lower = self.of(job, shrinkable=True)
         equals = self._donors_of(job).records
-        return self._victim_order(job, np.concatenate((lower.records[~lower.equal], equals)), most_first=job.elastic)
+        records = np.concatenate((lower.records[~lower.equal], equals))
+        return self._victim_order(job, records, whole=False, most_first=job.elastic)
 
-    def _victim_order(self, job: Job, records: Ints, *, most_first: bool | None = None) -> VictimOrder:
+    def _victim_order(self, job: Job, records: Ints, *, whole: bool, most_first: bool | None = None) -> VictimOrder:
         table = self._victim_table.table
         equal = table["priority"][records] == job.priority
-        whole = np.ones(len(records), np.bool_)
         spare = surplus(table)[records]
-        return VictimOrder(self._victim_table, records, equal, spare, whole, most_first, self._draft.ledger.own)
+        may_stop = np.full(len(records), whole, np.bool_)
+        return VictimOrder(self._victim_table, records, equal, spare, may_stop, most_first, self._draft.ledger.own)
 
     def borrowers(self, claim: Claim, request: Request, *, shrinkable: bool) -> VictimOrder:
         """Victims in other queues for the sake of what queues are entitled to."""
