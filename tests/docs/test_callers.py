@@ -41,7 +41,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.mark.parametrize(("method", "path"), CALLS)
 def test_a_route_is_open_to_those_whom_the_page_names(guarded: Site, method: str, path: str) -> None:
-    filled = path.format(job_id=1, worker_id="1-1", name="nowhere", recurring_id="r9", token_id=99)
+    filled = path.format(job_id=1, worker_id="1-1", name="nowhere", recurring_id="r9", token_id=99, path="q")
     if path == "/v1/live":
         filled += "?wait=0"
     nobody: dict[str, str] = {}

@@ -172,7 +172,7 @@ def test_workers_do_not_read_what_jobs_were_given(guarded: Site) -> None:
     assert guarded.client.get(f"/v1/jobs/{job_id}", headers=worker).status_code == 401
     opened = 0
     for path, calls in document["paths"].items():
-        filled = path.format(job_id=job_id, worker_id=f"{job_id}-1", name="a", recurring_id="r1", token_id=1)
+        filled = path.format(job_id=job_id, worker_id=f"{job_id}-1", name="a", recurring_id="r1", token_id=1, path="q")
         for method in calls:
             answer = guarded.client.request(method, filled, json={} if method != "get" else None, headers=worker)
             opened += answer.status_code == 200
