@@ -85,17 +85,22 @@ def test_a_change_touches_what_is_given_and_nothing_else(
     assert (difference(queue, after) == "unchanged") == (queue == after)
 
 
-def test_the_job_of_a_training_job_comes_where_its_user_is_a_member_and_stays_there() -> None:
-    queues = {"lab": Queue("lab", 0.0, members=("ann",), priority_max=5)}
+def test_the_namespace_of_a_training_job_decides_on_its_queue_and_its_job_stays_there() -> None:
+    queues = {
+        "lab": Queue("lab", 0.0, members=("@namespace:team-a",), priority_max=5),
+        "works": Queue("works", 0.0, members=("ann",)),
+    }
     spec = JobSpec("j", ("true",), user="ann")
-    placed = into_queue(spec, None, queues)
+    placed = into_queue(spec, None, queues, "team-a")
     assert placed.queue == "lab"
     job = Job(JobId(1), placed, 0, 1, 1, submitted_at=0.0, queued_at=0.0)
-    assert into_queue(spec, job, {}).queue == "lab"
-    for wrong, said in (
-        (JobSpec("j", ("true",), user="ann", priority=6), "spec.priority: must be at most 5"),
-        (JobSpec("j", ("true",), user="bob", queue="lab"), "spec.queue: bob is not a member of lab"),
-        (JobSpec("j", ("true",), queue="team"), "spec.queue: queue 'team' does not exist: there are lab"),
+    assert into_queue(spec, job, {}, "team-b").queue == "lab"
+    assert into_queue(spec, None, queues, "team-b").queue == ""
+    for wrong, namespace, said in (
+        (JobSpec("j", ("true",), priority=6), "team-a", "spec.priority: must be at most 5"),
+        (JobSpec("j", ("true",), queue="lab"), "team-b", "spec.queue: namespace team-b is not a member of lab"),
+        (JobSpec("j", ("true",), user="ann", queue="works"), "team-a", "spec.queue: namespace team-a is not a member"),
+        (JobSpec("j", ("true",), queue="team"), "team-a", "spec.queue: queue 'team' does not exist: there are lab"),
     ):
         with pytest.raises(InvalidInput, match=said):
-            into_queue(wrong, None, queues)
+            into_queue(wrong, None, queues, namespace)

@@ -142,7 +142,7 @@ class TrainingJobs:
         job = self._job_of(wanted)
         refused = None
         try:
-            spec = self._in_its_queue(job_spec(wanted, self._settings), job)
+            spec = self._in_its_queue(job_spec(wanted, self._settings), job, wanted.namespace)
         except InvalidInput as error:
             if job is None:
                 self._write(item, wanted, refusal(wanted, str(error), now))
@@ -161,10 +161,10 @@ class TrainingJobs:
         shown, frozen = self._in_wall_time(job), [] if refused else frozen_fields(spec, job)
         self._write(item, wanted, status_of(wanted, shown, self._explain(job), now, frozen, refused))
 
-    def _in_its_queue(self, spec: JobSpec, job: Job | None) -> JobSpec:
-        """The job in the queue that it names, in that of its user, or where it is. Raises `InvalidInput`."""
+    def _in_its_queue(self, spec: JobSpec, job: Job | None, namespace: str) -> JobSpec:
+        """The job in the queue that it names, in that of its namespace, or where it is. Raises `InvalidInput`."""
         queues = {queue.path: queue for queue in self._store.list_queues()}
-        return into_queue(spec, job, queues)
+        return into_queue(spec, job, queues, namespace)
 
     def _in_wall_time(self, job: Job) -> Job:
         """With the moments that a status shows as people read them off their clocks, to the second."""
