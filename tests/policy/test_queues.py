@@ -2,6 +2,7 @@
 
 from scheduler.config import PolicySettings
 from scheduler.model.job_state import JobState, StopReason, WaitReason
+from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Reserve, Shrink, StopJob
 from scheduler.model.worker import LeaveReason
 from tests.policy.worlds import LONG_AGO, NOW, Cluster
@@ -174,3 +175,37 @@ def test_no_queues_no_change() -> None:
     made = c.plan()
     assert [type(action) for action in made.actions] == [Shrink, Reserve]
     assert c.jobs[1].state is JobState.RUNNING  # type: ignore[index]
+
+
+def test_a_job_that_waits_for_its_own_queues_limit_keeps_nobody_else_from_starting() -> None:
+    c = Cluster().node("a", 8).queue("left", limit=4).queue("right")
+    c.running(1, on={"a": 3}, workers=3, queue="left", priority=9).waiting(2, workers=2, queue="left", priority=9)
+    c.waiting(3, workers=1, queue="left").waiting(4, workers=4, queue="right")
+    c.step()
+    assert running(c) == {1: 3, 3: 1, 4: 4}
+    assert c.reason(2) is WaitReason.QUEUE_LIMIT
+
+
+def test_another_queue_uses_what_a_blocked_job_could_take_back() -> None:
+    def world(guarantee: int | None) -> Cluster:
+        c = Cluster().node("a", 4).node("b", 4).queue("left", guarantee=guarantee).queue("right")
+        c.running(1, on={"a": 1}, workers=1, queue="left", preemptible=False, priority=9)
+        c.running(2, on={"b": 1}, workers=1, queue="right", preemptible=False, priority=9)
+        c.running(3, on={"b": 2}, workers=2, queue="right", preemptible=False, priority=9)
+        return c.waiting(4, slots_per_worker=4, queue="left").waiting(5, queue="right")
+
+    c = world(None)
+    c.step()
+    assert 5 not in running(c)
+    c = world(6)
+    c.step()
+    assert running(c)[5] == 1, "it has borrowed the slot"
+
+
+def test_a_limit_holds_while_workers_move_off_a_node() -> None:
+    c = Cluster().node("a", 4, intent=NodeIntent.DRAINING).node("b", 8).queue("left", limit=4)
+    c.running(1, on={"a": 4}, workers=4, queue="left")
+    made = c.step()
+    assert [type(action) for action in made.actions] == [StopJob]
+    c.settle()
+    assert running(c) == {1: 4}

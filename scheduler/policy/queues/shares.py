@@ -28,6 +28,11 @@ class Quota(NamedTuple):
     kind: int
     slots: int
 
+    @property
+    def reason(self) -> WaitReason:
+        """Why a job waits that cannot have them."""
+        return WaitReason.USER_LIMIT if "@" in self.account else WaitReason.QUEUE_LIMIT
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -143,7 +148,7 @@ class Shares:
         """Why a job of the lane that needs at least so many slots gets them whatever others give up; None: it may."""
         for quota in self._beyond_limits(lane, counts, self._none_leaving):
             if quota.slots > self.held(quota.account)[quota.kind]:
-                return self.limit_reason(quota)
+                return quota.reason
         return WaitReason.NOT_GUARANTEED if not preemptible and not self.pins(lane, counts) else None
 
     def pins(self, lane: Lane, counts: Counts) -> bool:
@@ -152,10 +157,6 @@ class Shares:
             self._pinned.get(account, self._none)[0] + counts[0] <= self._entitlement(account, 0).guaranteed + _EPSILON
             for account in lane.path
         )
-
-    @staticmethod
-    def limit_reason(quota: Quota) -> WaitReason:
-        return WaitReason.USER_LIMIT if "@" in quota.account else WaitReason.QUEUE_LIMIT
 
     def _beyond_limits(self, lane: Lane, counts: Counts, besides: Mapping[str, Counts]) -> Iterable[Quota]:
         """Slots beyond each limit of the lane's accounts if it gets so many more."""

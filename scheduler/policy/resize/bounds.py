@@ -39,9 +39,17 @@ def repair_below_minimum(draft: Draft) -> None:
 
 
 def more_node_counts(draft: Draft, job: Job, count: int) -> NodeCounts | None:
-    """Nodes for `count` further workers of an active job, beside all reservations; None if they do not fit."""
+    """Nodes for `count` further workers of an active job, beside all reservations; None if they do not fit.
+
+    Limits of queues hold also while workers of a job are replaced.
+    """
     fits = draft.places.feasible(job.shape).fits(View.OPEN)
     staying = draft.staying(job)
+    shares = draft.shares
+    if shares is not None:
+        gpu_type = group_of(draft.world, job.workers[0])[1] if job.workers else job.shape.gpu_type
+        if not shares.room(draft.lane(job), shares.standing.typed(gpu_type, count * job.shape.slots)):
+            return None
     if not staying:
         return fits.place(count)
     own = {i for worker in staying if (i := draft.ledger.where(worker)) is not None}

@@ -31,8 +31,10 @@ from scheduler.policy.capacity.resources import (
     row,
 )
 from scheduler.policy.draft import Draft
+from scheduler.policy.queues.shares import Shares
 from scheduler.policy.queues.tree import TOP, Lane
 from scheduler.policy.snapshot.order import end_of
+from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
 #: A moment at which time limits end jobs, and the amounts that these free, by position.
@@ -47,10 +49,14 @@ class HeadReservation:
     promised_at: float
     headroom: Headroom
     lane: Lane
+    #: What queues hold as the draft goes on; None: there are no queues.
+    shares: Shares | None
+    #: Number of levels that its queue shares with those from which it may stop jobs, as they have borrowed.
+    guaranteed_from: int
 
     def bounds(self, draft: Draft, job: Job) -> Headroom | None:
         """The headroom that limits this job if it starts or grows now; None if nothing does."""
-        if job.spec.preemptible and draft.outranks(self.job, job):
+        if job.spec.preemptible and (draft.outranks(self.job, job) or self._takes_back(draft.lane(job))):
             return None
         started = job.started_at if job.state in RESIZABLE_STATES else draft.now
         end = end_of(job, started)
@@ -58,16 +64,25 @@ class HeadReservation:
 
     def bounds_all(self, lane: Lane, priority: float, preemptible: bool) -> bool:
         """Whether it bounds every job of this lane and priority that does not end by then."""
-        return not preemptible or priority >= self.job.priority or not self._among(lane)
+        if not preemptible:
+            return True
+        return priority >= self.job.priority if self.among(lane) else not self._takes_back(lane)
 
     def gets_back(self, lane: Lane, priority: int, preemptible: bool) -> bool:
         """Whether equals may grow: no promise date is known, and rebalancing takes it back."""
         equal = priority == self.job.priority and lane.own == self.lane.own
         return self.promised_at == math.inf and preemptible and equal
 
-    def _among(self, lane: Lane) -> bool:
+    def among(self, lane: Lane) -> bool:
         """Whether importance decides between the blocked job and those of the lane."""
         return self.lane is TOP or lane.own == self.lane.own
+
+    def _takes_back(self, lane: Lane) -> bool:
+        """Whether the blocked job could stop what the other queue starts now, since that would be borrowed."""
+        depth = lane.shared_levels(self.lane)
+        if self.shares is None or lane is TOP or self.among(lane) or depth < self.guaranteed_from:
+            return False
+        return all(self.shares.beyond(account, 0) >= 0 for account in lane.path[depth:])
 
 
 def promise(draft: Draft, job: Job) -> HeadReservation:
@@ -79,7 +94,12 @@ def promise(draft: Draft, job: Job) -> HeadReservation:
     if found is None:
         when, found = _once_freed(draft, job, request, room)
     left = np.zeros_like(room) if found is None else request.rest(found)
-    return HeadReservation(job, when, draft.ledger.headroom(left, request.mask, request.need), draft.lane(job))
+    headroom, lane, shares = draft.ledger.headroom(left, request.mask, request.need), draft.lane(job), draft.shares
+    guaranteed_from = 0
+    if shares is not None:
+        slots = counts_of(shares.standing, job, job.min_workers)[0]
+        guaranteed_from = shares.depth_within(lane, slots, guaranteed=True)
+    return HeadReservation(job, when, headroom, lane, shares, guaranteed_from)
 
 
 def _once_freed(draft: Draft, job: Job, request: Request, room: Rows) -> tuple[float, Found | None]:

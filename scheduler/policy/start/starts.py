@@ -23,7 +23,7 @@ from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.search import apply, find_takings
 from scheduler.policy.preempt.victims import Victims
-from scheduler.policy.queues.shares import FIRST, Turn
+from scheduler.policy.queues.shares import FIRST, Quota, Turn
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.order import Rank
 from scheduler.policy.snapshot.standing import counts_of
@@ -181,9 +181,11 @@ class Starts:
             self._parked.append((job_class, k))
         elif hopeful > k:
             self._push(job_class, hopeful)
-        else:
-            self._attempt(job, self._request(job_class), ())
+        elif self._attempt(job, self._request(job_class), ()) or not (lacking := self._lacking(job)):
             self._push(job_class, k + 1)
+        else:  # none behind it may take more
+            self._limited[job_class] = lacking[0].reason
+            self._parked.append((job_class, k))
 
     def _limited_by(self, job: Job) -> WaitReason | None:
         """The rule of its queues that keeps the job from starting whatever others give up; None: there is none."""
@@ -205,8 +207,10 @@ class Starts:
         # only jobs that the blocked job does not bound have a chance
         end = job_class.first_below(failed + 1, k)
         if self.draft.now + min(job_class.limits, default=math.inf) > head_reservation.promised_at:
-            bounds_all = head_reservation.bounds_all(job_class.lane, -math.inf, job_class.preemptible)
-            k = end if bounds_all else job_class.first_below(head_reservation.job.priority, k)
+            if head_reservation.bounds_all(job_class.lane, -math.inf, job_class.preemptible):
+                k = end
+            elif head_reservation.among(job_class.lane):
+                k = job_class.first_below(head_reservation.job.priority, k)
         return next((j for j in range(k, end) if self._headroom(self._member(job_class, j)) is None), None)
 
     def _member(self, job_class: JobClass, k: int) -> Job:
@@ -234,7 +238,12 @@ class Starts:
         if self._headroom(job) is not None:
             failed = max(failed, self._failed_behind[queue].up_to(draft.openings, request))
         hopeless = not own and job.priority <= failed
-        if hopeless or not self._attempt(job, request, own):
+        if not hopeless and self._attempt(job, request, own):
+            return
+        lacking = self._lacking(job)
+        if lacking:
+            draft.waiting[job.id] = Waiting(lacking[0].reason)
+        else:
             self.left.append(job)
 
     def _pass_over(self, job: Job, reason: WaitReason | None) -> None:
@@ -259,7 +268,7 @@ class Starts:
         """Leave the job waiting; `own` was reserved for it until now."""
         if own:
             self.draft.openings += 1
-        if self.head_reservation is None and self._promises:
+        if self.head_reservation is None and self._promises and not self._lacking(job):
             self.head_reservation = promise(self.draft, job)
 
     def _limit(self, job: Job) -> BackfillLimit | None:
@@ -358,12 +367,12 @@ class Starts:
         counts = counts_of(shares.standing, job, job.min_workers)
         return shares.room(self.draft.lane(job), counts) and not self._lacking(job)
 
-    def _lacking(self, job: Job) -> bool:
-        """Whether jobs of its queues have to give something up for the job, for the sake of limits."""
+    def _lacking(self, job: Job) -> list[Quota]:
+        """What jobs of its queues have to give up for the job, for the sake of limits."""
         shares = self.draft.shares
         if shares is None:
-            return False
-        return bool(shares.lacking(self.draft.lane(job), counts_of(shares.standing, job, job.min_workers)))
+            return []
+        return shares.lacking(self.draft.lane(job), counts_of(shares.standing, job, job.min_workers))
 
     def _takings(self, job: Job, request: Request, headroom: Headroom | None) -> list[Taking] | None:
         """Takings that let the job fit; None if it does not fit whatever is taken, in this pass."""
@@ -373,7 +382,7 @@ class Starts:
             self._fail(job, request, headroom)
             return None
         takings = find_takings(draft, job, request, victims, headroom)
-        if takings is None:
+        if takings is None and not self._lacking(job):
             reach = victims.reach_of_any(job, feasible, headroom)
             self._fail(job, request._replace(workers=Part(feasible, min(reach + 1, count))), headroom)
             slots = draft.places.feasible(replace(job.shape, cpus=0.0, memory_mib=0))
