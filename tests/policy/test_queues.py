@@ -148,6 +148,17 @@ def test_a_guarantee_of_a_gpu_type_is_met_on_nodes_of_that_type() -> None:
     assert running(c) == {1: 8, 2: 4, 3: 4}
 
 
+def test_who_is_stopped_for_a_guarantee_does_not_start_again_on_the_same_slots() -> None:
+    c = Cluster().node("a", 5, gpu_type="A100").queue("left", guarantee={"A100": 7})
+    c.waiting(1, workers=(1, 11), queue="left", gpu_type="A100").waiting(2, workers=4)
+    c.settle()
+    assert running(c) == {1: 5}
+    c = Cluster().node("a", 2).node("h", 2, gpu_type="H100").queue("left", guarantee={"H100": 6})
+    c.running(1, on={"h": 1}).waiting(2, workers=(1, 6), queue="left", gpu_type="H100")
+    c.settle()
+    assert running(c) == {1: 1, 2: 2}
+
+
 def test_no_victim_is_of_the_wrong_type_or_on_a_node_where_it_does_not_help() -> None:
     c = Cluster().node("a", 4).node("b", 4)
     c.queue("left").queue("right")

@@ -93,7 +93,7 @@ class Shares:
         """The place of the lane among others now."""
         if lane is TOP:
             return FIRST
-        return (tuple(self._part(account) for account in lane.path), self.standing.oldest.get(lane.own, 0))
+        return (tuple(map(self._place, lane.path)), self.standing.oldest.get(lane.own, 0))
 
     def part(self, lane: Lane, depth: int) -> float:
         """The part of its entitlement that the lane's account at this depth holds; infinite: it is entitled to none."""
@@ -158,6 +158,17 @@ class Shares:
             if limit_of_user is not None and counts[0]:
                 held = self.held(account)[0] + besides.get(account, self._none)[0]
                 yield Quota(account, 0, held + counts[0] - limit_of_user)
+
+    def _place(self, account: str) -> float:
+        """The part of its entitlement that the account holds; below zero where it lacks some of a guarantee.
+
+        What a guarantee would take back at once must not be given to others first: they would be stopped again.
+        """
+        held, entitled = self.held(account), self._entitled.get(account, ())
+        lacks = [
+            held[k] / each.guaranteed for k, each in enumerate(entitled) if held[k] + 1 <= each.guaranteed + _EPSILON
+        ]
+        return min(lacks) - 1.0 if lacks else self._part(account)
 
     @property
     def _none_leaving(self) -> Mapping[str, Counts]:
