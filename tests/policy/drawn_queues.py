@@ -52,7 +52,7 @@ def queued_clusters(
     limits: bool = True,
     pinned: bool = True,
 ) -> Cluster:
-    """Up to four nodes and twelve jobs, waiting or running, in queues, in the root, or in a queue that does not exist."""
+    """Up to four nodes, and jobs that wait or run in queues, in the root, or in a queue that does not exist."""
     c = Cluster(PolicySettings(fair_stop_seconds=draw(st.sampled_from((None, None, 500.0)))))
     for name in "nmop"[: draw(st.integers(1, 4))]:
         c.node(name, draw(st.integers(1, 8)), gpu_type=draw(st.sampled_from(types)))

@@ -42,6 +42,8 @@ class Standing:
     leaving: Mapping[str, Counts]
     #: Slots of workers that stay, of jobs that are not preemptible.
     pinned: Mapping[str, Counts]
+    #: Slots of workers on nodes that take no new ones, and closed slots: nobody divides these, but limits count them.
+    elsewhere: Mapping[str, Counts]
     #: The smallest number of a job that waits, by the own account of its lane.
     oldest: Mapping[str, int]
 
@@ -150,13 +152,13 @@ class Shares:
         for account in lane.path:
             for name, limit in self.tree.limits.get(account, {}).items():
                 kind = self.tree.kinds.index(name)
-                held = self.held(account)[kind] + besides.get(account, self._none)[kind]
+                held = self._of_limit(account, besides)[kind]
                 if counts[kind]:
                     yield Quota(account, kind, held + counts[kind] - limit)
         for account in lane.of_user:
             limit_of_user = self.tree.limit_of_user(account)
             if limit_of_user is not None and counts[0]:
-                held = self.held(account)[0] + besides.get(account, self._none)[0]
+                held = self._of_limit(account, besides)[0]
                 yield Quota(account, 0, held + counts[0] - limit_of_user)
 
     def _place(self, account: str) -> float:
@@ -169,6 +171,11 @@ class Shares:
             held[k] / each.guaranteed for k, each in enumerate(entitled) if held[k] + 1 <= each.guaranteed + _EPSILON
         ]
         return min(lacks) - 1.0 if lacks else self._part(account)
+
+    def _of_limit(self, account: str, besides: Mapping[str, Counts]) -> Counts:
+        """Slots that count towards a limit of the account."""
+        parts = (self.held(account), self.standing.elsewhere.get(account), besides.get(account))
+        return tuple(map(sum, zip(*(part for part in parts if part is not None), strict=True)))
 
     @property
     def _none_leaving(self) -> Mapping[str, Counts]:

@@ -24,7 +24,7 @@ class _Tallies(NamedTuple):
 def standing_of(snapshot: Snapshot) -> Standing:
     """The standing before any decision of a pass; the snapshot's world has queues."""
     tree, ledger = snapshot.tree, snapshot.ledger
-    empty = Standing(tree, _kinds(tree, ledger), {}, {}, {}, {}, {})
+    empty = Standing(tree, _kinds(tree, ledger), {}, {}, {}, {}, {}, {})
     tallies = _Tallies({}, {}, {})
     demand: dict[str, list[float]] = {}
     lanes: dict[Lane, None] = {}
@@ -49,7 +49,7 @@ def standing_of(snapshot: Snapshot) -> Standing:
     roots = [tree.share(k, lanes, demand) for k in range(len(tree.kinds))]
     entitled = _entitled(roots, divisible)
     tallied = (_fixed(tallies.held), _fixed(tallies.leaving), _fixed(tallies.pinned))
-    return Standing(tree, empty.kinds, entitled, *tallied, oldest)
+    return Standing(tree, empty.kinds, entitled, *tallied, _elsewhere(snapshot, empty), oldest)
 
 
 def _fixed(tally: dict[str, list[int]]) -> dict[str, Counts]:
@@ -67,6 +67,24 @@ def _tally(tallies: _Tallies, lane: Lane, usage: JobUsage, held: Counts, leaving
         for account in lane.accounts:
             before = tally.get(account)
             tally[account] = list(counts) if before is None else [a + b for a, b in zip(before, counts, strict=True)]
+
+
+def _elsewhere(snapshot: Snapshot, standing: Standing) -> dict[str, Counts]:
+    """Slots that workers hold where they are not divided: on nodes that take no new workers, and closed ones."""
+    world, found = snapshot.world, dict[str, list[int]]()
+    names = (name for name, node in world.nodes.items() if not node.schedulable or node.closed_slots)
+    for job_id in {job_id for name in names for job_id in snapshot.usages.on.get(name, ())}:
+        usage = snapshot.usages[job_id]
+        lane, divided = snapshot.tree.lane_of(usage.job), standing.counts((*usage.held, *usage.leaving))
+        physical = [0] * len(divided)
+        for worker in usage.job.all_workers:
+            gpu_type = world.nodes[worker.node].gpu_type if worker.node in world.nodes else None
+            slots = 0 if worker.shared else len(worker.slot_ids)
+            physical = [a + b for a, b in zip(physical, standing.typed(gpu_type, slots), strict=True)]
+        for account in lane.accounts:
+            before = found.get(account, [0] * len(divided))
+            found[account] = [a + b - c for a, b, c in zip(before, physical, divided, strict=True)]
+    return _fixed(found)
 
 
 def _want(demand: dict[str, list[float]], lane: Lane, wanted: Counts) -> None:
