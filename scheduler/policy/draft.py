@@ -9,7 +9,7 @@ from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, S
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.capacity.placement import NodeCounts
-from scheduler.policy.capacity.pools import Placements, reserved, shapes_of, whole
+from scheduler.policy.capacity.pools import Group, Placements, reserved, shapes_of, whole
 from scheduler.policy.capacity.priority_sums import SumsBelow
 from scheduler.policy.capacity.request import Chosen, Request, request_of
 from scheduler.policy.capacity.resources import Amount, Held, Rows, needs, pour
@@ -86,6 +86,18 @@ class Draft:
         """Whether `a` may take from `b` because it is more important; among queues, importance says nothing."""
         lane = self.lane(a)
         return (lane is TOP or lane.own == self.lane(b).own) and self.order.more_important(a, b)
+
+    def admits(self, job: Job, group: Group) -> bool:
+        """Whether limits and guarantees of its queues let the job have one more worker in this group."""
+        shares, lane = self.shares, self.lane(job)
+        if shares is None or group[0]:
+            return True
+        counts = shares.standing.typed(group[1], job.shape.slots)
+        return shares.room(lane, counts) and (job.spec.preemptible or shares.pins(lane, counts))
+
+    def may_reclaim(self, lane: Lane) -> bool:
+        """Whether running jobs of the lane might take from other queues."""
+        return self.shares is not None and lane is not TOP and self.shares.depth_within(lane, 1) < len(lane.path)
 
     def start(self, job: Job, chosen: Chosen) -> None:
         self.starts[job.id] = tuple(map(dict, chosen))

@@ -16,6 +16,7 @@ from scheduler.policy.resize.drain import drain
 from scheduler.policy.resize.give_back import give_back
 from scheduler.policy.resize.grow import GrowthRound
 from scheduler.policy.resize.rebalance import share
+from scheduler.policy.resize.reclaim import Reclaims
 from scheduler.policy.resize.relieve_oversold import relieve
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.start.backfill import HeadReservation
@@ -126,9 +127,11 @@ def decide(draft: Draft, backfill_gains: BackfillGains) -> Decided:
     # 2. Each queue, in turn and in order: start, else take what is being freed, else preempt, else wait; when none of
     #    its jobs starts any more, slots that are left over go to its elastic jobs.
     starts = Starts(draft, backfill_gains)
-    growth_round = GrowthRound(draft, starts)
+    reclaims = Reclaims(draft)
+    growth_round = GrowthRound(draft, lambda: starts.head_reservation, reclaims.claim)
     serve_in_turn(starts, growth_round)
     growth_round.place()
+    reclaims.release()
     # 3. Equals share.
     share(draft, growth_round, starts.head_reservation)
     # 4. Every job that is left has a reason.

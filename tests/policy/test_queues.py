@@ -5,7 +5,7 @@ from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Reserve, Shrink, StopJob
 from scheduler.model.worker import LeaveReason
-from tests.policy.worlds import LONG_AGO, NOW, Cluster
+from tests.policy.worlds import CORDONED, DRAINING, LONG_AGO, NOW, Cluster
 
 
 def running(c: Cluster) -> dict[int, int]:
@@ -101,6 +101,31 @@ def test_a_limit_holds_and_the_jobs_below_it_make_room_for_each_other() -> None:
     assert c.reason(4) is WaitReason.QUEUE_LIMIT
 
 
+def test_a_limit_counts_workers_on_nodes_that_take_no_new_ones() -> None:
+    c = Cluster().node("a", 8).node("b", 4, intent=CORDONED).queue("left", limit=6)
+    c.running(1, on={"b": 4}, workers=4, queue="left").waiting(2, workers=(1, 4), queue="left")
+    c.settle()
+    assert running(c) == {1: 4, 2: 2}
+    c.waiting(3, workers=3, queue="left", priority=9)
+    c.settle()
+    assert c.reason(3) is WaitReason.QUEUE_LIMIT
+
+
+def test_at_a_limit_a_job_leaves_a_draining_node_before_it_starts_elsewhere() -> None:
+    c = Cluster().node("a", 8).node("b", 4, intent=DRAINING).queue("left", limit=4)
+    c.running(1, on={"b": 4}, workers=(4, 8), queue="left")
+    assert [action.reason for action in c.plan().actions if isinstance(action, StopJob)] == [StopReason.DRAINED]
+    c.settle()
+    assert running(c) == {1: 4}
+
+
+def test_above_a_limit_a_job_below_its_minimum_gets_nothing() -> None:
+    c = Cluster().node("a", 8).queue("left", limit=2).running(1, on={"a": 1}, workers=(2, 4), queue="left")
+    c.running(2, on={"a": 2}, workers=2, queue="left")
+    made = c.plan(outside_bounds=True)
+    assert [action.reason for action in made.actions if isinstance(action, StopJob)] == [StopReason.BELOW_MINIMUM]
+
+
 def test_for_a_limit_nobody_stops_a_job_of_the_same_priority() -> None:
     c = Cluster().node("a", 8).queue("left", limit=4)
     c.running(1, on={"a": 4}, workers=(3, 4), queue="left").waiting(2, workers=2, queue="left")
@@ -147,6 +172,17 @@ def test_a_guarantee_of_a_gpu_type_is_met_on_nodes_of_that_type() -> None:
     c.waiting(3, workers=4, queue="left", gpu_type="H100")
     c.settle()
     assert running(c) == {1: 8, 2: 4, 3: 4}
+
+
+def test_who_is_stopped_for_a_guarantee_does_not_start_again_on_the_same_slots() -> None:
+    c = Cluster().node("a", 5, gpu_type="A100").queue("left", guarantee={"A100": 7})
+    c.waiting(1, workers=(1, 11), queue="left", gpu_type="A100").waiting(2, workers=4)
+    c.settle()
+    assert running(c) == {1: 5}
+    c = Cluster().node("a", 2).node("h", 2, gpu_type="H100").queue("left", guarantee={"H100": 6})
+    c.running(1, on={"h": 1}).waiting(2, workers=(1, 6), queue="left", gpu_type="H100")
+    c.settle()
+    assert running(c) == {1: 1, 2: 2}
 
 
 def test_no_victim_is_of_the_wrong_type_or_on_a_node_where_it_does_not_help() -> None:

@@ -59,12 +59,14 @@ class Cluster:
 
     def __repr__(self) -> str:
         lines = [f"{n.name}: {n.slots} slots x{n.oversell} {n.gpu_type} {n.intent}" for n in self.nodes.values()]
+        lines += [f"queue {q.path}: {_told(q)}" for q in self.queues]
         for j in self.jobs.values():
             spots = [w.node + ("+" if w.shared else "") + ("" if w.wanted else "!") for w in j.workers]
             lines.append(
                 f"job {j.id} {j.state} prio {j.priority} {j.min_workers}-{j.max_workers} x{j.shape.slots} {spots} "
                 f"preemptible={j.spec.preemptible} limit={j.spec.time_limit_seconds} submitted={j.submitted_at - NOW} "
-                f"{j.wait_reason} {j.wait_for} reserved={j.reservation}"
+                f"{j.wait_reason} {j.wait_for} reserved={j.reservation} gpu_type={j.shape.gpu_type} "
+                f"queue={j.spec.queue!r} user={j.spec.user!r}"
             )
         return "Cluster\n  " + "\n  ".join(lines)
 
@@ -267,6 +269,13 @@ class Cluster:
         times = {"submitted_at": LONG_AGO, "queued_at": LONG_AGO}
         sizes = {"min_workers": spec.min_workers, "max_workers": spec.max_workers}
         return Job(JobId(number), spec, spec.priority, **sizes, **{**times, **of_job}, progress=progress)
+
+
+def _told(queue: Queue) -> str:
+    """What users have set of the queue."""
+    plain = Queue(queue.path, queue.created_at)
+    told = {field.name: getattr(queue, field.name) for field in fields(Queue)}
+    return " ".join(f"{name}={value}" for name, value in told.items() if value != getattr(plain, name)) or "plain"
 
 
 def _by_type(slots: int | dict[str, int] | None) -> tuple[tuple[str, int], ...]:

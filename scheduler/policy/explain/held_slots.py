@@ -13,7 +13,6 @@ from scheduler.policy.capacity.pools import Group
 from scheduler.policy.draft import Draft
 from scheduler.policy.overlay.placeholders import Placeholder
 from scheduler.policy.resize.grow import GrowthRound
-from scheduler.policy.resize.reclaim import Reclaims
 from scheduler.policy.start.backfill import HeadReservation
 
 
@@ -69,7 +68,7 @@ class Look:
 
     def admitted_by_queues(self, job: Job, group: Group) -> bool:
         """Whether the queues of the running job let it have one more worker, as far as that is known."""
-        return self._draft is None or Reclaims(self._draft).allowed(job, group)
+        return self._draft is None or self._draft.admits(job, group)
 
     def keeper_from(self, job: Job, group: Group) -> Keeper | None:
         """The keeper of the room for one more worker of the running job; None: it is not kept, or that is not known."""

@@ -51,12 +51,13 @@ class Claim:
             if self._may_lose(draft.lane(holder), held):
                 yield Taking(holder, (), False, held)
 
-    def victims(self, everybody: Ints, useful: Bools, by_lane: LaneTable, *, shrinkable: bool) -> VictimOrder:
+    def victims(self, by_lane: LaneTable, useful: Bools, *, shrinkable: bool) -> VictimOrder:
         """Victims in other queues, those of the queue with most of its entitlement first.
 
-        `everybody` are all records in preemption order; `useful` tells by record whether the job holds what helps.
+        `useful` tells by record whether the job holds what helps.
         """
         table = self._draft.victim_table.table
+        everybody = self._draft.victim_table.in_turn(self._draft.now, shrink=shrinkable)
         candidates = everybody[(useful & by_lane.counted)[everybody]]
         parts = np.array([self._part(lane) for lane in by_lane.lanes], np.float64)
         part = parts[by_lane.lane[candidates]]

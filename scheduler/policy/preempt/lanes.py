@@ -3,19 +3,18 @@
 import numpy as np
 
 from scheduler.model.ids import JobId
-from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Shares
 from scheduler.policy.queues.tree import Lane
-from scheduler.policy.snapshot.victim_table import Bools, Ints
+from scheduler.policy.snapshot.usage_index import UsageIndex
+from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimTable
 
 
 class LaneTable:
     """Lanes and slots of jobs, by record of the victim table."""
 
-    def __init__(self, draft: Draft, shares: Shares) -> None:
-        table, usages = draft.victim_table.table, draft.usages
-        jobs = [usages[JobId(job_id)] for job_id in table["job"].tolist()]
-        each = [draft.lane(usage.job) for usage in jobs]
+    def __init__(self, victim_table: VictimTable, usages: UsageIndex, shares: Shares) -> None:
+        jobs = [usages[JobId(job_id)] for job_id in victim_table.table["job"].tolist()]
+        each = [shares.tree.lane_of(usage.job) for usage in jobs]
         #: Every lane once, and by record the index of its lane.
         self.lanes: list[Lane] = list(dict.fromkeys(each))
         index = {lane: k for k, lane in enumerate(self.lanes)}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Quota, Shares
 from scheduler.policy.snapshot.taking import Taking
 
@@ -10,8 +9,7 @@ from scheduler.policy.snapshot.taking import Taking
 class Quotas:
     """Slots that accounts of a job lack below their limits."""
 
-    def __init__(self, draft: Draft, shares: Shares, lacking: Iterable[Quota]) -> None:
-        self._draft = draft
+    def __init__(self, shares: Shares, lacking: Iterable[Quota]) -> None:
         self._shares = shares
         self._lacking = {(quota.account, quota.kind): quota.slots for quota in lacking}
 
@@ -30,7 +28,7 @@ class Quotas:
 
     def _given_up(self, taking: Taking) -> Iterable[tuple[tuple[str, int], int]]:
         counts = self._shares.standing.counts(taking.freed)
-        for account in self._draft.lane(taking.victim).accounts:
+        for account in self._shares.tree.lane_of(taking.victim).accounts:
             for kind, slots in enumerate(counts):
                 if slots and (account, kind) in self._lacking:
                     yield (account, kind), slots

@@ -48,7 +48,7 @@ def find_takings(
         return _mildest(taker, _ways_by_importance(taker), None)
     counts = counts_of(shares.standing, job, job.min_workers)
     ways = chain(_ways_by_share(taker, shares, counts), _ways_by_equals(taker))
-    return _mildest(taker, ways, lambda: Quotas(draft, shares, shares.lacking(lane, counts)))
+    return _mildest(taker, ways, lambda: Quotas(shares, shares.lacking(lane, counts)))
 
 
 def find_takings_to_grow(draft: Draft, job: Job, request: Request, victims: Victims) -> list[Taking] | None:
@@ -126,13 +126,14 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
     """From queues above what they are entitled to, and by importance from jobs of the same queue."""
     draft, job, request, victims, headroom = taker
     feasible, count = request.workers
-    if victims.reach(job, feasible, headroom) < count:
+    by_lane = victims.by_lane
+    if by_lane is None or victims.reach(job, feasible, headroom) < count:
         return
 
     def attempt(way: Callable[..., None], *, shrinkable: bool, **more: VictimOrder) -> Attempt:
         claim = Claim(draft, shares, job, counts)
         reservations = list(claim.reservations())
-        order = victims.borrowers(claim, request, shrinkable=shrinkable)
+        order = claim.victims(by_lane, victims.useful(request), shrinkable=shrinkable)
         if by_importance:
             reservations += _by_importance(taker)
             order = order.before(victims.of(job, shrinkable=shrinkable))

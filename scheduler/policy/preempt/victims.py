@@ -14,7 +14,6 @@ from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import Headroom, Rows
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.claim import Claim
 from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
 from scheduler.policy.preempt.lanes import LaneTable
@@ -70,14 +69,12 @@ class Victims:
         may_stop = np.full(len(records), whole, np.bool_)
         return VictimOrder(self._victim_table, records, equal, spare, may_stop, most_first, self._draft.ledger.own)
 
-    def borrowers(self, claim: Claim, request: Request, *, shrinkable: bool) -> VictimOrder:
-        """Victims in other queues for the sake of what queues are entitled to."""
+    def useful(self, request: Request) -> Bools:
+        """By record: whether the job did not grow in this draft, and holds something on nodes of the request."""
         owner, pieces = self._victim_table.pieces_of(self._victim_table.table)
         useful = np.zeros(len(self._victim_table.table), np.bool_)
         useful[owner[request.mask[pieces[:, WHERE]]]] = True
-        everybody = self._victim_table.in_turn(self._draft.now, shrink=shrinkable)
-        assert self._by_lane is not None, "a claim is one of queues"
-        return claim.victims(everybody, useful & self._open, self._by_lane, shrinkable=shrinkable)
+        return useful & self._open
 
     def _less_important(self, job: Job, everybody: Ints) -> Ints:
         """Records of jobs that are less important than this one, in order."""
@@ -88,16 +85,16 @@ class Victims:
 
     def _in_queue_of(self, job: Job) -> Bools:
         """By record: whether the job is in the same queue, or this one is above all queues."""
-        lane, by_lane = self._draft.lane(job), self._by_lane
+        lane, by_lane = self._draft.lane(job), self.by_lane
         if lane is TOP or by_lane is None:
             return np.ones(len(self._victim_table.table), np.bool_)
         return by_lane.in_queue(lane.own)
 
     @cached_property
-    def _by_lane(self) -> LaneTable | None:
-        """None: there are no queues."""
+    def by_lane(self) -> LaneTable | None:
+        """Lanes of the jobs; None: there are no queues."""
         shares = self._draft.shares
-        return LaneTable(self._draft, shares) if shares is not None else None
+        return LaneTable(self._victim_table, self._draft.usages, shares) if shares is not None else None
 
     @cached_property
     def _open(self) -> Bools:

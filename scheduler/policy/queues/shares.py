@@ -50,6 +50,8 @@ class Standing:
     pinned: Mapping[str, Counts]
     #: Slots that jobs hold or wait for.
     wanted: Mapping[str, Counts]
+    #: Slots of workers on nodes that take no new ones, and closed slots: nobody divides these, but limits count them.
+    elsewhere: Mapping[str, Counts]
     #: The smallest number of a job that waits, by the own account of its lane.
     oldest: Mapping[str, int]
 
@@ -110,7 +112,7 @@ class Shares:
         """The place of the lane among others now."""
         if lane is TOP:
             return FIRST
-        return (tuple(self._part(account) for account in lane.path), self.standing.oldest.get(lane.own, 0))
+        return (tuple(map(self._place, lane.path)), self.standing.oldest.get(lane.own, 0))
 
     def part(self, lane: Lane, depth: int) -> float:
         """The part of its entitlement that the lane's account at this depth holds; infinite: it is entitled to none."""
@@ -163,14 +165,30 @@ class Shares:
         for account in lane.path:
             for name, limit in self.tree.limits.get(account, {}).items():
                 kind = self.tree.kinds.index(name)
-                held = self.held(account)[kind] + besides.get(account, self._none)[kind]
+                held = self._of_limit(account, besides)[kind]
                 if counts[kind]:
                     yield Quota(account, kind, held + counts[kind] - limit)
         for account in lane.of_user:
             limit_of_user = self.tree.limit_of_user(account)
             if limit_of_user is not None and counts[0]:
-                held = self.held(account)[0] + besides.get(account, self._none)[0]
+                held = self._of_limit(account, besides)[0]
                 yield Quota(account, 0, held + counts[0] - limit_of_user)
+
+    def _place(self, account: str) -> float:
+        """The part of its entitlement that the account holds; below zero where it lacks some of a guarantee.
+
+        What a guarantee would take back at once must not be given to others first: they would be stopped again.
+        """
+        held, entitled = self.held(account), self._entitled.get(account, ())
+        lacks = [
+            held[k] / each.guaranteed for k, each in enumerate(entitled) if held[k] + 1 <= each.guaranteed + _EPSILON
+        ]
+        return min(lacks) - 1.0 if lacks else self._part(account)
+
+    def _of_limit(self, account: str, besides: Mapping[str, Counts]) -> Counts:
+        """Slots that count towards a limit of the account."""
+        parts = (self.held(account), self.standing.elsewhere.get(account), besides.get(account))
+        return tuple(map(sum, zip(*(part for part in parts if part is not None), strict=True)))
 
     @property
     def _none_leaving(self) -> Mapping[str, Counts]:

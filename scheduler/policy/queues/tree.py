@@ -1,14 +1,12 @@
 """The tree of queues as the planner sees it: which of them count the slots of a job."""
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from scheduler import bounds
 from scheduler.model.job import Job
 from scheduler.model.queue import ANY_GPU, ROOT, Queue, ancestry
-from scheduler.policy.queues.entitlement import Share
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,33 +94,9 @@ class Tree:
         """Slots that a user may hold in a queue; `account` is the user's in it."""
         return self._queues[account.partition("@")[0]].user_limit
 
-    def weight(self, account: str) -> float:
-        """The weight of an account among its siblings; what is not a queue has the weight 1."""
-        return self._queues[account].weight if account in self._queues else 1.0
-
-    def share(self, kind: int, lanes: Iterable[Lane], demand: Mapping[str, list[int]]) -> Share:
-        """The tree as shares in one kind of slots, by its index; `demand` has slots by kind of the lanes' own accounts.
-
-        Only guarantees of the lanes' jobs count: what nobody asks for is no claim.
-        """
-        inner: dict[str, dict[str, None]] = {}
-        for lane in lanes:
-            for above, account in zip((ROOT, *lane.path), lane.path, strict=False):
-                inner.setdefault(above, {})[account] = None
-        return self._share(ROOT, kind, inner, demand)
-
-    def _share(
-        self, account: str, kind: int, inner: Mapping[str, Iterable[str]], demand: Mapping[str, list[int]]
-    ) -> Share:
-        queue, name = self._queues.get(account), self.kinds[kind]
-        below = [self._share(each, kind, inner, demand) for each in inner.get(account, ())]
-        own = demand.get(account)
-        if queue is None:  # a user, jobs directly in a queue with inner ones, or the root
-            return Share(account, inner=below, demand=float(own[kind] if own else 0), guarantee=None if below else 0.0)
-        promised = dict(queue.guarantee).get(name)
-        guarantee = float(promised) if promised is not None else None if below else 0.0
-        limit = float(dict(queue.limit).get(name, math.inf))
-        return Share(account, queue.weight, guarantee, limit, float(own[kind] if own else 0), below)
+    def queue(self, account: str) -> Queue | None:
+        """The queue of the account; None: it is that of a user, or of some jobs of a queue."""
+        return self._queues.get(account)
 
     def _accounts(self, path: str, user: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The path of accounts of such a job, and its user's accounts besides."""

@@ -39,21 +39,21 @@ def repair_below_minimum(draft: Draft) -> None:
 
 
 def more_node_counts(draft: Draft, job: Job, count: int) -> NodeCounts | None:
-    """Nodes for `count` further workers of an active job, beside all reservations; None if they do not fit.
-
-    Limits of queues hold also while workers of a job are replaced.
-    """
+    """Nodes for `count` further workers of an active job, beside all reservations and within limits; None: none."""
     fits = draft.places.feasible(job.shape).fits(View.OPEN)
     staying = draft.staying(job)
+    if staying:
+        own = {i for worker in staying if (i := draft.ledger.where(worker)) is not None}
+        found = fits.place_more(count, group_of(draft.world, staying[0]), own)
+    else:
+        found = fits.place(count)
+    return found if found is not None and _within_limits(draft, job, found) else None
+
+
+def _within_limits(draft: Draft, job: Job, node_counts: NodeCounts) -> bool:
+    """Whether limits of its queues let the job have these workers at once."""
     shares = draft.shares
-    if shares is not None:
-        gpu_type = group_of(draft.world, job.workers[0])[1] if job.workers else job.shape.gpu_type
-        if not shares.room(draft.lane(job), shares.standing.typed(gpu_type, count * job.shape.slots)):
-            return None
-    if not staying:
-        return fits.place(count)
-    own = {i for worker in staying if (i := draft.ledger.where(worker)) is not None}
-    return fits.place_more(count, group_of(draft.world, staying[0]), own)
+    return shares is None or shares.room(draft.lane(job), shares.standing.counts(draft.amounts(job, node_counts)))
 
 
 def _restarts_whole(job: Job) -> bool:

@@ -6,7 +6,7 @@ form a row: where nothing is open for one of them, the rest of the row is skippe
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -20,10 +20,8 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.estimate.marginal_gain import MarginalGain
 from scheduler.policy.queues.shares import FIRST, Turn
 from scheduler.policy.queues.tree import Lane
-from scheduler.policy.resize.reclaim import Reclaims
 from scheduler.policy.snapshot.peers import GrowthRank, Peers, growth_rank
 from scheduler.policy.start.backfill import HeadReservation
-from scheduler.policy.start.starts import Starts
 
 
 @dataclass(slots=True)
@@ -67,10 +65,16 @@ class GrowthRound:
     A queue's jobs are looked at when its turn comes first, so that jobs which start by then take part.
     """
 
-    def __init__(self, draft: Draft, starts: Starts) -> None:
+    def __init__(
+        self, draft: Draft, head_reservation: Callable[[], HeadReservation | None], claim: Callable[[Job, Group], bool]
+    ) -> None:
+        """`head_reservation` gives that of the first job that could not be placed by now.
+
+        `claim` finds room for one more worker of a running job at the cost of other queues; whether there is any.
+        """
         self._draft = draft
-        self._starts = starts
-        self._reclaims = Reclaims(draft)
+        self._blocked = head_reservation
+        self._claim = claim
         #: Jobs that this draft starts, as far as they were seen.
         self._seen = 0
         #: By queue: running jobs, jobs that start, and who is to be served, once its turn has come.
@@ -88,7 +92,7 @@ class GrowthRound:
 
     @property
     def _head_reservation(self) -> HeadReservation | None:
-        return self._starts.head_reservation
+        return self._blocked()
 
     def turn(self) -> Turn | None:
         """The turn of the queue whose job is next; None: no job gets more."""
@@ -122,7 +126,6 @@ class GrowthRound:
         """Place the new workers of each job together, and look again when others may grow."""
         for candidate in self.served():
             _place_together(self._draft, candidate)
-        self._reclaims.release()
         self.look_at_cooling()
 
     def _turn(self, queue: str) -> Turn:
@@ -201,7 +204,7 @@ class GrowthRound:
 
     def _serve(self, candidate: Candidate, heads: list[Head]) -> None:
         """Give the candidate one more worker, if one fits."""
-        if not self._reclaims.allowed(candidate.job, candidate.group):
+        if not self._draft.admits(candidate.job, candidate.group):
             return
         node_counts = candidate.fits.place_more(1, candidate.group, candidate.own.keys() | candidate.gained.keys())
         if node_counts is None:
@@ -218,7 +221,7 @@ class GrowthRound:
     def _reclaim(self, candidate: Candidate, heads: list[Head]) -> None:
         """Make queues above what they are entitled to free slots for one more worker of a running job."""
         job = candidate.job
-        if job.state.active and candidate.headroom is None and self._reclaims.claim(job, candidate.group):
+        if job.state.active and candidate.headroom is None and self._claim(job, candidate.group):
             candidate.size += 1
             if candidate.wants_more:
                 heapq.heappush(heads, (candidate.rank, candidate))
@@ -235,7 +238,7 @@ class GrowthRound:
         )
         headroom = head_reservation.headroom if head_reservation is not None and bound_all else None
         feasible = self._draft.places.feasible(peers.shape)
-        return feasible.fits(View.OPEN, headroom).total(peers.group) > 0 or self._reclaims.possible(peers.lane)
+        return feasible.fits(View.OPEN, headroom).total(peers.group) > 0 or self._draft.may_reclaim(peers.lane)
 
     def _running(self, job: Job) -> Candidate | None:
         """The running job as a candidate; None if no slot is open for it, the draft resizes it, or its end is near."""
@@ -243,7 +246,7 @@ class GrowthRound:
         headroom = self.headroom(job)
         fits = self._fits(job, headroom)
         group = group_of(draft.world, job.workers[0])
-        if not fits.total(group) and not self._reclaims.possible(draft.lane(job)):
+        if not fits.total(group) and not draft.may_reclaim(draft.lane(job)):
             return None
         if draft.touched(job) or draft.near_end(job):
             return None

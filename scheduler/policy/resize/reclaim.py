@@ -15,7 +15,6 @@ from scheduler.policy.capacity.request import Part, Request
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.search import apply, find_takings_to_grow
 from scheduler.policy.preempt.victims import Victims
-from scheduler.policy.queues.tree import TOP, Lane
 
 
 class Reclaims:
@@ -25,23 +24,10 @@ class Reclaims:
         self._draft = draft
         self._kept: list[tuple[Placement, WorkerShape]] = []
 
-    def possible(self, lane: Lane) -> bool:
-        """Whether jobs of the lane might take from other queues."""
-        shares = self._draft.shares
-        return shares is not None and lane is not TOP and shares.depth_within(lane, 1) < len(lane.path)
-
-    def allowed(self, job: Job, group: Group) -> bool:
-        """Whether limits and guarantees of its queues let the job have one more worker."""
-        shares, lane = self._draft.shares, self._draft.lane(job)
-        if shares is None or group[0]:
-            return True
-        counts = shares.standing.typed(group[1], job.shape.slots)
-        return shares.room(lane, counts) and (job.spec.preemptible or shares.pins(lane, counts))
-
     def claim(self, job: Job, group: Group) -> bool:
         """Keep room for one more worker of the job, where it is being freed or can be taken from other queues."""
         draft, (shared, gpu_type) = self._draft, group
-        if shared or not self.possible(draft.lane(job)):
+        if shared or not draft.may_reclaim(draft.lane(job)):
             return False
         shape = replace(job.shape, gpu_type=gpu_type, oversell=False)
         request = Request(draft.ledger, Part(draft.places.feasible(shape), 1), None)

@@ -1,16 +1,20 @@
 """Where the accounts of queues stand at the start of a pass: what their jobs hold and want, and what is divided."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from scheduler.model.job import Job
+from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import Ledger
-from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements
+from scheduler.policy.capacity.placement import Places
+from scheduler.policy.queues.division import divided_among
 from scheduler.policy.queues.shares import Counts, Standing
 from scheduler.policy.queues.tree import TOP, Lane, Tree
+from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import AllPeers
-from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.usage import JobUsage
+from scheduler.policy.snapshot.usage_index import UsageIndex
+from scheduler.policy.snapshot.waiting_jobs import WaitingJobs
 
 
 class _Tallies(NamedTuple):
@@ -21,10 +25,31 @@ class _Tallies(NamedTuple):
     pinned: dict[str, list[int]]
 
 
-def standing_of(snapshot: Snapshot) -> Standing:
-    """The standing before any decision of a pass; the snapshot's world has queues."""
+class Seen(Protocol):
+    """What a snapshot knows."""
+
+    @property
+    def world(self) -> World: ...
+    @property
+    def order(self) -> Order: ...
+    @property
+    def tree(self) -> Tree: ...
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def places(self) -> Places: ...
+    @property
+    def usages(self) -> UsageIndex: ...
+    @property
+    def peers(self) -> AllPeers: ...
+    @property
+    def waiting_jobs(self) -> WaitingJobs: ...
+
+
+def standing_of(snapshot: Seen) -> Standing:
+    """The standing before any decision of a pass; the world of the snapshot has queues."""
     tree, ledger = snapshot.tree, snapshot.ledger
-    empty = Standing(tree, _kinds(tree, ledger), {}, {}, {}, {}, {}, {})
+    empty = Standing(tree, _kinds(tree, ledger), {}, {}, {}, {}, {}, {}, {})
     tallies = _Tallies({}, {}, {})
     demand: dict[str, list[int]] = {}
     lanes: dict[Lane, None] = {}
@@ -46,10 +71,9 @@ def standing_of(snapshot: Snapshot) -> Standing:
             lanes[lane] = None
             oldest[lane.own] = min(oldest.get(lane.own, first), first)
             _want(demand, lane, wanted)
-    roots = [tree.share(k, lanes, demand) for k in range(len(tree.kinds))]
-    entitled = _entitled(roots, divisible)
+    entitled = divided_among(tree, lanes, demand, divisible)
     tallied = (_fixed(tallies.held), _fixed(tallies.leaving), _fixed(tallies.pinned))
-    return Standing(tree, empty.kinds, entitled, *tallied, _fixed(demand), oldest)
+    return Standing(tree, empty.kinds, entitled, *tallied, _fixed(demand), _elsewhere(snapshot, empty), oldest)
 
 
 def _fixed(tally: dict[str, list[int]]) -> dict[str, Counts]:
@@ -65,6 +89,24 @@ def _tally(tallies: _Tallies, lane: Lane, usage: JobUsage, held: Counts, leaving
     pinned = held if not usage.job.spec.preemptible else (0,) * len(held)
     for tally, counts in zip(tallies, (held, leaving, pinned), strict=True):
         _add(tally, lane.accounts, counts)
+
+
+def _elsewhere(snapshot: Seen, standing: Standing) -> dict[str, Counts]:
+    """Slots that workers hold where they are not divided: on nodes that take no new workers, and closed ones."""
+    world, found = snapshot.world, dict[str, list[int]]()
+    names = (name for name, node in world.nodes.items() if not node.schedulable or node.closed_slots)
+    for job_id in {job_id for name in names for job_id in snapshot.usages.on.get(name, ())}:
+        usage = snapshot.usages[job_id]
+        lane, divided = snapshot.tree.lane_of(usage.job), standing.counts((*usage.held, *usage.leaving))
+        physical = [0] * len(divided)
+        for worker in usage.job.all_workers:
+            gpu_type = world.nodes[worker.node].gpu_type if worker.node in world.nodes else None
+            slots = 0 if worker.shared else len(worker.slot_ids)
+            physical = [a + b for a, b in zip(physical, standing.typed(gpu_type, slots), strict=True)]
+        for account in lane.accounts:
+            before = found.get(account, [0] * len(divided))
+            found[account] = [a + b - c for a, b, c in zip(before, physical, divided, strict=True)]
+    return _fixed(found)
 
 
 def _want(demand: dict[str, list[int]], lane: Lane, wanted: Counts) -> None:
@@ -86,7 +128,7 @@ def _wanted_by_active(standing: Standing, usage: JobUsage, held: Counts, peers: 
     return tuple(a + b for a, b in zip(held, wanted, strict=True))
 
 
-def _waiting(snapshot: Snapshot, standing: Standing) -> Iterable[tuple[Lane, int, Counts]]:
+def _waiting(snapshot: Seen, standing: Standing) -> Iterable[tuple[Lane, int, Counts]]:
     """Lane, number of the first job, and slots that they want, of jobs that wait and could start some time."""
     for job_class in snapshot.waiting_jobs.job_classes:
         shape = job_class.shape
@@ -106,12 +148,3 @@ def counts_of(standing: Standing, job: Job, workers: int) -> Counts:
         return counts
     fixed = standing.typed(group.shape.gpu_type, group.replicas * group.shape.slots)
     return tuple(a + b for a, b in zip(counts, fixed, strict=True))
-
-
-def _entitled(roots: list[Share], divisible: list[float]) -> dict[str, tuple[Entitlement, ...]]:
-    """Of all slots, guarantees and what is lent; of one GPU type, guarantees alone."""
-    each = [
-        entitlements(root, max(slots, 0.0), lends=k == 0)
-        for k, (root, slots) in enumerate(zip(roots, divisible, strict=True))
-    ]
-    return {account: tuple(kind[account] for kind in each) for account in each[0]}
