@@ -74,9 +74,9 @@ class Starts:
         self._victims = Victims(draft)
         #: By queue and priority.
         self._limits: dict[tuple[str, int], BackfillLimit] = {}
-        #: Attempts that failed for lack of capacity alone, and behind the blocked job; by queue.
-        self._failed: defaultdict[str, Failures] = defaultdict(Failures)
-        self._failed_behind: defaultdict[str, Failures] = defaultdict(Failures)
+        #: Attempts that failed for lack of capacity or for limits, and behind the blocked job.
+        self._failed: defaultdict[Lane, Failures] = defaultdict(Failures)
+        self._failed_behind: defaultdict[Lane, Failures] = defaultdict(Failures)
         #: Why each of these requests of jobs that are looked at alone can never be granted; None: it can.
         self._never: dict[Request, WaitReason | None] = {}
         self._requests: dict[JobClass, Request] = {}
@@ -196,11 +196,11 @@ class Starts:
     def _hopeful(self, job_class: JobClass, k: int) -> int | None:
         """Index of the first job, from `k` on, for which no attempt as easy failed already; None: there is none."""
         job, openings, head_reservation = self._member(job_class, k), self.draft.openings, self.head_reservation
-        request, first, queue = self._request(job_class), job.priority, job_class.lane.own
-        failed = self._failed[queue].up_to(openings, request)
+        request, first, lane = self._request(job_class), job.priority, job_class.lane
+        failed = self._failed[lane].up_to(openings, request)
         if first <= failed:
             return None
-        if head_reservation is None or first > self._failed_behind[queue].up_to(openings, request):
+        if head_reservation is None or first > self._failed_behind[lane].up_to(openings, request):
             return k
         # only jobs that the blocked job does not bound have a chance
         end = job_class.first_below(failed + 1, k)
@@ -229,10 +229,10 @@ class Starts:
             draft.openings += bool(own)
             draft.waiting[job.id] = Waiting(limited)
             return
-        queue = draft.lane(job).own
-        failed = self._failed[queue].up_to(draft.openings, request)
+        lane = draft.lane(job)
+        failed = self._failed[lane].up_to(draft.openings, request)
         if self._headroom(job) is not None:
-            failed = max(failed, self._failed_behind[queue].up_to(draft.openings, request))
+            failed = max(failed, self._failed_behind[lane].up_to(draft.openings, request))
         hopeless = not own and job.priority <= failed
         if hopeless or not self._attempt(job, request, own):
             self.left.append(job)
@@ -259,7 +259,8 @@ class Starts:
         """Leave the job waiting; `own` was reserved for it until now."""
         if own:
             self.draft.openings += 1
-        if self.head_reservation is None and self._promises:
+        # what keeps a job from starting that waits for its own queue's limit is nothing that others could leave to it
+        if self.head_reservation is None and self._promises and not self._lacking(job):
             self.head_reservation = promise(self.draft, job)
 
     def _limit(self, job: Job) -> "BackfillLimit | None":
@@ -387,7 +388,7 @@ class Starts:
         if headroom is not None:
             # Only the blocked job may have kept it from starting.
             self._keep_back(job)
-        failed = (self._failed if headroom is None else self._failed_behind)[self.draft.lane(job).own]
+        failed = (self._failed if headroom is None else self._failed_behind)[self.draft.lane(job)]
         failed.note(self.draft.openings, request, job.priority)
 
     def _keep_back(self, job: Job) -> None:
