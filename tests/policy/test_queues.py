@@ -132,6 +132,14 @@ def test_for_a_limit_nobody_stops_a_job_of_the_same_priority() -> None:
     assert c.plan().actions == ()
 
 
+def test_who_waits_for_a_limit_keeps_nobody_else_waiting() -> None:
+    c = Cluster().node("a", 4).queue("lab", user_limit=1).queue("other")
+    c.running(1, on={"a": 1}, queue="lab", user="ann").waiting(2, queue="lab", user="ann")
+    c.waiting(3, queue="lab", user="bob").waiting(4, workers=2, queue="other")
+    c.step()
+    assert running(c) == {1: 1, 3: 1, 4: 2}
+
+
 def test_users_share_a_queue_that_says_so() -> None:
     c = Cluster().node("a", 8).queue("lab", share_users=True)
     for number in range(1, 9):
