@@ -23,15 +23,15 @@ from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.search import apply, find_takings
 from scheduler.policy.preempt.victims import Victims
-from scheduler.policy.queues.shares import FIRST, Quota, Turn
+from scheduler.policy.queues.shares import FIRST, Turn
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.order import Rank
-from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.waiting_jobs import JobClass
 from scheduler.policy.start.backfill import HeadReservation, held_by_less_important, promise
 from scheduler.policy.start.backfill_limit import BackfillLimit
 from scheduler.policy.start.failed_attempts import Failures
+from scheduler.policy.start.queue_rules import QueueRules
 from scheduler.policy.start.redraft import BackfillGains
 from scheduler.policy.start.wait_reasons import explain
 
@@ -72,6 +72,7 @@ class Starts:
         #: Job classes that rules of their queues keep waiting.
         self._limited: dict[JobClass, WaitReason] = {}
         self._victims = Victims(draft)
+        self._rules = QueueRules(draft)
         #: By queue and priority.
         self._limits: dict[tuple[str, int], BackfillLimit] = {}
         #: Attempts that failed for lack of capacity alone, and behind the blocked job; by queue.
@@ -173,7 +174,7 @@ class Starts:
     def _next_of(self, job_class: JobClass, k: int) -> None:
         """Place the next job of the class, or find the next one that has a chance."""
         job = self._member(job_class, k)
-        limited = self._limited_by(job)
+        limited = self._rules.why_never(job)
         hopeful = self._hopeful(job_class, k) if limited is None else None
         if limited is not None:
             self._limited[job_class] = limited
@@ -181,19 +182,11 @@ class Starts:
             self._parked.append((job_class, k))
         elif hopeful > k:
             self._push(job_class, hopeful)
-        elif self._attempt(job, self._request(job_class), ()) or not (lacking := self._lacking(job)):
+        elif self._attempt(job, self._request(job_class), ()) or not (lacking := self._rules.lacking(job)):
             self._push(job_class, k + 1)
         else:  # none behind it may take more
             self._limited[job_class] = lacking[0].reason
             self._parked.append((job_class, k))
-
-    def _limited_by(self, job: Job) -> WaitReason | None:
-        """The rule of its queues that keeps the job from starting whatever others give up; None: there is none."""
-        shares = self.draft.shares
-        if shares is None:
-            return None
-        counts = counts_of(shares.standing, job, job.min_workers)
-        return shares.why_never(self.draft.lane(job), counts, preemptible=job.spec.preemptible)
 
     def _hopeful(self, job_class: JobClass, k: int) -> int | None:
         """Index of the first job, from `k` on, for which no attempt as easy failed already; None: there is none."""
@@ -228,7 +221,7 @@ class Starts:
             self._pass_over(job, self._never[request])
             return
         own = draft.unhold(job) if job.id in draft.holding else ()
-        limited = self._limited_by(job)
+        limited = self._rules.why_never(job)
         if limited is not None:
             draft.openings += bool(own)
             draft.waiting[job.id] = Waiting(limited)
@@ -240,7 +233,7 @@ class Starts:
         hopeless = not own and job.priority <= failed
         if not hopeless and self._attempt(job, request, own):
             return
-        lacking = self._lacking(job)
+        lacking = self._rules.lacking(job)
         if lacking:
             draft.waiting[job.id] = Waiting(lacking[0].reason)
         else:
@@ -268,7 +261,7 @@ class Starts:
         """Leave the job waiting; `own` was reserved for it until now."""
         if own:
             self.draft.openings += 1
-        if self.head_reservation is None and self._promises and not self._lacking(job):
+        if self.head_reservation is None and self._promises and not self._rules.lacking(job):
             self.head_reservation = promise(self.draft, job)
 
     def _limit(self, job: Job) -> BackfillLimit | None:
@@ -296,7 +289,7 @@ class Starts:
     def _start(self, job: Job, request: Request, own: Placements, limit: BackfillLimit | None) -> bool:
         """Start the job on open slots, on its reservation, or on reservations of less important jobs."""
         draft, headroom = self.draft, limit.bounds if limit else None
-        if not self._has_room(job):
+        if not self._rules.has_room(job):
             return False
         chosen = request.place(View.OPEN, headroom)
         if chosen is None and draft.holding and self._take_over(job, request, headroom):
@@ -331,7 +324,7 @@ class Starts:
 
     def _keep(self, job: Job, request: Request, own: Placements) -> bool:
         """Keep the reservation, if its slots are still being freed."""
-        if self._reserved(request, own, View.SOON) is None or self._lacking(job):
+        if self._reserved(request, own, View.SOON) is None or self._rules.lacking(job):
             return False
         self._hold(job, own)
         return True
@@ -345,7 +338,7 @@ class Starts:
         """Reserve slots that are being freed already, or else take from less important jobs."""
         draft, headroom = self.draft, limit.bounds if limit else None
         chosen = request.place(View.SOON, headroom)
-        if chosen is None or self._lacking(job):
+        if chosen is None or self._rules.lacking(job):
             takings = self._takings(job, request, headroom)
             if takings is None:
                 return False
@@ -359,21 +352,6 @@ class Starts:
         self._hold(job, tuple(map(draft.places.named, chosen)))
         return True
 
-    def _has_room(self, job: Job) -> bool:
-        """Whether limits of its queues let the job start at once."""
-        shares = self.draft.shares
-        if shares is None:
-            return True
-        counts = counts_of(shares.standing, job, job.min_workers)
-        return shares.room(self.draft.lane(job), counts) and not self._lacking(job)
-
-    def _lacking(self, job: Job) -> list[Quota]:
-        """What jobs of its queues have to give up for the job, for the sake of limits."""
-        shares = self.draft.shares
-        if shares is None:
-            return []
-        return shares.lacking(self.draft.lane(job), counts_of(shares.standing, job, job.min_workers))
-
     def _takings(self, job: Job, request: Request, headroom: Headroom | None) -> list[Taking] | None:
         """Takings that let the job fit; None if it does not fit whatever is taken, in this pass."""
         draft, victims, (feasible, count) = self.draft, self._victims, request.workers
@@ -382,7 +360,7 @@ class Starts:
             self._fail(job, request, headroom)
             return None
         takings = find_takings(draft, job, request, victims, headroom)
-        if takings is None and not self._lacking(job):
+        if takings is None and not self._rules.lacking(job):
             reach = victims.reach_of_any(job, feasible, headroom)
             self._fail(job, request._replace(workers=Part(feasible, min(reach + 1, count))), headroom)
             slots = draft.places.feasible(replace(job.shape, cpus=0.0, memory_mib=0))

@@ -1,0 +1,36 @@
+"""What limits and guarantees of its queues say about the start of a job."""
+
+from scheduler.model.job import Job
+from scheduler.model.job_state import WaitReason
+from scheduler.policy.draft import Draft
+from scheduler.policy.queues.shares import Counts, Quota
+from scheduler.policy.snapshot.standing import counts_of
+
+
+class QueueRules:
+    """Rules of all queues, as a draft goes on; without queues there are none."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._shares = draft.shares
+
+    def why_never(self, job: Job) -> WaitReason | None:
+        """The rule that keeps the job from starting whatever others give up; None: there is none."""
+        if self._shares is None:
+            return None
+        return self._shares.why_never(self._draft.lane(job), self._counts(job), preemptible=job.spec.preemptible)
+
+    def has_room(self, job: Job) -> bool:
+        """Whether limits let the job start at once."""
+        if self._shares is None:
+            return True
+        return self._shares.room(self._draft.lane(job), self._counts(job)) and not self.lacking(job)
+
+    def lacking(self, job: Job) -> list[Quota]:
+        """What jobs of its queues have to give up for the job, for the sake of limits."""
+        return self._shares.lacking(self._draft.lane(job), self._counts(job)) if self._shares is not None else []
+
+    def _counts(self, job: Job) -> Counts:
+        """Slots that it needs to start, by kind."""
+        assert self._shares is not None, "there are queues"
+        return counts_of(self._shares.standing, job, job.min_workers)
