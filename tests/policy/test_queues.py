@@ -1,5 +1,7 @@
 """Queues in the policy: who gets what is open, and who takes from whom."""
 
+import pytest
+
 from scheduler.config import PolicySettings
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import NodeIntent
@@ -253,3 +255,20 @@ def test_a_limit_holds_while_workers_move_off_a_node() -> None:
     assert [type(action) for action in made.actions] == [StopJob]
     c.settle()
     assert running(c) == {1: 4}
+
+
+@pytest.mark.parametrize("guarantee", [4, None])
+def test_gangs_that_fit_a_share_take_it_in_one_plan_and_larger_ones_keep_nobody_waiting(guarantee: int | None) -> None:
+    """Kueue's issue 7101, where gangs were preempted over and over: 4 of 2, then others of 6, 5, 4 and 3."""
+    c = Cluster(PolicySettings(fair_stop_seconds=None if guarantee else 0.0)).node("a", 8)
+    c.queue("one", guarantee=guarantee).queue("two", guarantee=guarantee)
+    for number in range(1, 5):
+        c.waiting(number, workers=2, queue="one")
+    c.settle()
+    for number, size in ((5, 6), (6, 5), (7, 4), (8, 3)):
+        c.waiting(number, workers=size, queue="two")
+    made = c.step()
+    assert sorted(a.job_id for a in made.actions if isinstance(a, StopJob)) == [3, 4]
+    c.step()
+    assert running(c) == {1: 2, 2: 2, 7: 4}
+    assert c.settle() == 0

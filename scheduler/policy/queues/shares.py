@@ -131,6 +131,10 @@ class Shares:
                 return depth
         return 0
 
+    def covers(self, lane: Lane, slots: int) -> bool:
+        """Whether the lane's accounts are entitled to so many slots, if all else in them were gone."""
+        return all(self._entitlement(account, 0).total + _EPSILON >= slots for account in lane.path)
+
     def beyond(self, account: str, kind: int) -> float:
         """Slots that the account holds beyond what it is entitled to; of a GPU type, beyond what is guaranteed."""
         return self.held(account)[kind] - self._entitlement(account, kind).total + _EPSILON

@@ -30,6 +30,12 @@ class QueueRules:
         """What jobs of its queues have to give up for the job, for the sake of limits."""
         return self._shares.lacking(self._draft.lane(job), self._counts(job)) if self._shares is not None else []
 
+    def may_be_promised(self, job: Job) -> bool:
+        """Whether others may have to leave it room: not for its queue's limit, nor beyond what its queue can have."""
+        if self._shares is None:
+            return True
+        return not self.lacking(job) and self._shares.covers(self._draft.lane(job), self._counts(job)[0])
+
     def _counts(self, job: Job) -> Counts:
         """Slots that it needs to start, by kind."""
         assert self._shares is not None, "there are queues"

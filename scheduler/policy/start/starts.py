@@ -261,7 +261,7 @@ class Starts:
         """Leave the job waiting; `own` was reserved for it until now."""
         if own:
             self.draft.openings += 1
-        if self.head_reservation is None and self._promises and not self._rules.lacking(job):
+        if self.head_reservation is None and self._promises and self._rules.may_be_promised(job):
             self.head_reservation = promise(self.draft, job)
 
     def _limit(self, job: Job) -> BackfillLimit | None:
