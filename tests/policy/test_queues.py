@@ -45,6 +45,14 @@ def test_weights_divide_what_nobody_is_guaranteed() -> None:
     assert [sum(job in running(c) for job in jobs) for jobs in (range(1, 13), range(13, 25))] == [4, 8]
 
 
+def test_many_small_queues_do_not_keep_a_large_one_from_its_share() -> None:
+    c = Cluster().node("a", 8).queue("big", weight=73.0).waiting(9, workers=(1, 8), queue="big")
+    for number in range(1, 8):
+        c.queue(f"small{number}").waiting(number, workers=(1, 8), queue=f"small{number}")
+    c.settle()
+    assert running(c) == {9: 8}, "7.3 slots, and 0.1 for each of the others"
+
+
 def test_to_reach_its_guarantee_a_queue_stops_borrowers_whatever_their_priority() -> None:
     c = Cluster().node("a", 8).queue("left", guarantee=4).queue("right")
     c.running(1, on={"a": 4}, workers=4, queue="right", priority=100)
