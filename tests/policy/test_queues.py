@@ -147,6 +147,13 @@ def test_who_waits_for_a_limit_keeps_nobody_else_waiting() -> None:
     assert running(c) == {1: 1, 3: 1, 4: 2}
 
 
+def test_who_waits_for_a_limit_is_told_so() -> None:
+    c = Cluster().node("a", 8).queue("left", limit=4).running(1, on={"a": 4}, workers=4, queue="left")
+    c.waiting(2, workers=4, queue="left")
+    c.settle()
+    assert c.reason(2) is WaitReason.QUEUE_LIMIT
+
+
 def test_users_share_a_queue_that_says_so() -> None:
     c = Cluster().node("a", 8).queue("lab", share_users=True)
     for number in range(1, 9):

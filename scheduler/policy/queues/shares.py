@@ -13,8 +13,8 @@ from scheduler.policy.queues.tree import TOP, Lane, Tree
 Counts = tuple[int, ...]
 #: Accounts differ by whole slots: what sums of floats leave over is nothing.
 _EPSILON = 1e-6
-#: The place of a lane among others, smaller first: that of its accounts by what they hold of their entitlement, from the
-#: first level on, then the number of its oldest waiting job.
+#: The place of a lane among others, smaller first: that of its accounts by what they hold of their entitlement, from
+#: the first level on, then the number of its oldest waiting job.
 Turn = tuple[tuple[float, ...], int]
 #: Jobs above all queues go first.
 FIRST: Turn = ((), 0)

@@ -175,6 +175,7 @@ class Starts:
         job = self._member(job_class, k)
         limited = self._limited_by(job)
         hopeful = self._hopeful(job_class, k) if limited is None else None
+        self._limited.pop(job_class, None)
         if limited is not None:
             self._limited[job_class] = limited
         if hopeful is None:
@@ -182,7 +183,10 @@ class Starts:
         elif hopeful > k:
             self._push(job_class, hopeful)
         else:
-            self._attempt(job, self._request(job_class), ())
+            placed = self._attempt(job, self._request(job_class), ())
+            lacking = None if placed else self._lacking(job)
+            if lacking is not None:
+                self._limited[job_class] = lacking
             self._push(job_class, k + 1)
 
     def _limited_by(self, job: Job) -> WaitReason | None:
@@ -235,7 +239,11 @@ class Starts:
             failed = max(failed, self._failed_behind[lane].up_to(draft.openings, request))
         hopeless = not own and job.priority <= failed
         if hopeless or not self._attempt(job, request, own):
-            self.left.append(job)
+            lacking = self._lacking(job)
+            if lacking is None:
+                self.left.append(job)
+            else:
+                draft.waiting[job.id] = Waiting(lacking)
 
     def _pass_over(self, job: Job, reason: WaitReason | None) -> None:
         """A job that cannot start whatever is free holds nothing."""
@@ -260,7 +268,7 @@ class Starts:
         if own:
             self.draft.openings += 1
         # what keeps a job from starting that waits for its own queue's limit is nothing that others could leave to it
-        if self.head_reservation is None and self._promises and not self._lacking(job):
+        if self.head_reservation is None and self._promises and self._lacking(job) is None:
             self.head_reservation = promise(self.draft, job)
 
     def _limit(self, job: Job) -> "BackfillLimit | None":
@@ -323,7 +331,7 @@ class Starts:
 
     def _keep(self, job: Job, request: Request, own: Placements) -> bool:
         """Keep the reservation, if its slots are still being freed."""
-        if self._reserved(request, own, View.SOON) is None or self._lacking(job):
+        if self._reserved(request, own, View.SOON) is None or self._lacking(job) is not None:
             return False
         self._hold(job, own)
         return True
@@ -337,7 +345,7 @@ class Starts:
         """Reserve slots that are being freed already, or else take from less important jobs."""
         draft, headroom = self.draft, limit.bounds if limit else None
         chosen = request.place(View.SOON, headroom)
-        if chosen is None or self._lacking(job):
+        if chosen is None or self._lacking(job) is not None:
             takings = self._takings(job, request, headroom)
             if takings is None:
                 return False
@@ -357,14 +365,15 @@ class Starts:
         if shares is None:
             return True
         counts = counts_of(shares.standing, job, job.min_workers)
-        return shares.room(self.draft.lane(job), counts) and not self._lacking(job)
+        return shares.room(self.draft.lane(job), counts) and self._lacking(job) is None
 
-    def _lacking(self, job: Job) -> bool:
-        """Whether jobs of its queues have to give something up for the job, for the sake of limits."""
+    def _lacking(self, job: Job) -> WaitReason | None:
+        """The limit for which jobs of its queues have to give something up for the job; None: there is none."""
         shares = self.draft.shares
         if shares is None:
-            return False
-        return bool(shares.lacking(self.draft.lane(job), counts_of(shares.standing, job, job.min_workers)))
+            return None
+        lacking = shares.lacking(self.draft.lane(job), counts_of(shares.standing, job, job.min_workers))
+        return shares.limit_reason(lacking[0]) if lacking else None
 
     def _takings(self, job: Job, request: Request, headroom: Headroom | None) -> list[Taking] | None:
         """Takings that let the job fit; None if it does not fit whatever is taken, in this pass."""
