@@ -108,3 +108,18 @@ def spots(draw: st.DrawFn, c: Cluster, fields: dict[str, Any]) -> dict[str, int]
         if node.gpu_type == kind and count > 0:
             on[node.name] = count
     return on if sum(on.values()) >= low else {}
+
+
+@st.composite
+def divisible_clusters(draw: st.DrawFn, *, direct: bool = True) -> Cluster:
+    """Nothing runs yet, and every job wants every slot, or else one; `direct`: jobs in queues with inner ones, too."""
+    c = Cluster().node("n", draw(st.integers(1, 8))).node("m", draw(st.integers(1, 8)))
+    tree = draw(trees(limits=False))
+    for path, fields in tree.items():
+        c.queue(path, **fields)
+    inner = {path.rpartition("/")[0] for path in tree} | {""}
+    paths = (*tree, "") if direct else tuple(path for path in tree if path not in inner)
+    for number in range(1, draw(st.integers(1, 8)) + 1):
+        fields = {"queue": draw(st.sampled_from(paths)), "user": draw(st.sampled_from(USERS))}
+        c.waiting(number, workers=(1, sum(node.slots for node in c.nodes.values())), **fields)
+    return c

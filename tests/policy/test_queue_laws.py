@@ -3,13 +3,68 @@
 Every plan on the way is checked by `scheduler.policy.checks` as well: limits, takings, guarantees.
 """
 
-from hypothesis import given, settings
+import copy
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
 
-from tests.policy.drawn_queues import queued_clusters
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.model.ids import NodeName
+from scheduler.model.job import Job
+from scheduler.model.job_state import JobState, StopReason
+from scheduler.model.plan import Plan, Reserve, Shrink, StopJob
+from scheduler.model.queue import ANY_GPU
+from scheduler.model.worker import LeaveReason
+from scheduler.policy.checks.queue_accounts import Accounts
+from scheduler.policy.queues.entitlement import Entitlement
+from tests.policy.drawn_queues import divisible_clusters, queued_clusters
 from tests.policy.worlds import Cluster
 
 #: Rounds of a minute each, in which everything comes to rest.
 ROUNDS = 40
+#: Clusters in which it is certain who could take what: workers of one slot, on nodes that are alike.
+PLAIN = queued_clusters(types=(None,), shapes=(1,))
+
+
+def settled(c: Cluster) -> Cluster:
+    """The cluster at rest, and after an hour, too, when nothing cools down any more."""
+    c.settle(ROUNDS)
+    c.now += 3600.0
+    c.settle(ROUNDS)
+    return c
+
+
+def accounts_of(c: Cluster) -> Accounts:
+    return Accounts(c.world(), c.now, c.settings)
+
+
+def held_by(c: Cluster) -> Counter[str]:
+    """Slots by account."""
+    accounts, held = accounts_of(c), Counter[str]()
+    for job in c.jobs.values():
+        for account in accounts.counted_in(job):
+            held[account] += job.shape.slots * len(job.workers)
+    return held
+
+
+def free_slots(c: Cluster) -> int:
+    return sum(node.slots for node in c.nodes.values()) - sum(mask.bit_count() for mask in c.slots_used().values())
+
+
+def allowed(c: Cluster, job: Job, workers: int) -> bool:
+    """Whether limits allow the job so many workers of one slot more."""
+    held = held_by(c)
+    return all(held[account] + workers <= limit for (account, _), limit in accounts_of(c).limits(job))
+
+
+def waiting(c: Cluster) -> Iterator[Job]:
+    return (job for job in c.jobs.values() if job.state is JobState.QUEUED)
+
+
+def growing(c: Cluster) -> Iterator[Job]:
+    return (job for job in c.jobs.values() if job.workers and len(job.workers) < job.max_workers)
 
 
 @settings(max_examples=60)
@@ -17,3 +72,146 @@ ROUNDS = 40
 def test_everything_comes_to_rest(c: Cluster) -> None:
     c.settle(ROUNDS)
     assert c.plan().actions == ()
+
+
+@settings(max_examples=40)
+@given(queued_clusters(types=(None,), shapes=(1,), pinned=False))
+def test_no_slot_is_idle_that_somebody_could_use(c: Cluster) -> None:
+    """Unless it is promised to a job that needs more of them, and that its limits allow to have them."""
+    free = free_slots(settled(c))
+    if any(allowed(c, job, job.min_workers) and job.min_workers > free for job in waiting(c)):
+        return
+    idle = [job.id for job in waiting(c) if job.min_workers <= free and allowed(c, job, job.min_workers)]
+    idle += [job.id for job in growing(c) if free and allowed(c, job, 1)]
+    assert not idle, f"{free} slots are free, and {idle} want some"
+
+
+@settings(max_examples=40)
+@given(queued_clusters(types=(None,), shapes=(1,), limits=False, pinned=False))
+def test_guarantees_are_met_while_borrowers_hold_enough(c: Cluster) -> None:
+    assert not list(unmet(settled(c)))
+
+
+def unmet(c: Cluster) -> Iterator[tuple[int, int]]:
+    """Jobs that could have a guaranteed minimum, or one more worker, if one job of another queue shrank or stopped."""
+    accounts, held = accounts_of(c), held_by(c)
+    entitled = defaultdict(lambda: Entitlement(0.0, 0.0), accounts.entitled[0])
+    takers = [(job, job.min_workers) for job in waiting(c)] + [(job, 1) for job in growing(c)]
+    for job, workers in takers:
+        mine = accounts.path(job)
+        for victim in c.jobs.values():
+            theirs = accounts.path(victim)
+            depth = next((k for k, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), None)
+            if depth is None or held[mine[depth]] + workers > entitled[mine[depth], ANY_GPU].guaranteed:
+                continue
+            if any(held[each] + workers > entitled[each, ANY_GPU].total for each in mine[depth:]):
+                continue
+            beyond = min(held[each] - entitled[each, ANY_GPU].total for each in theirs[depth:])
+            size = len(victim.workers)
+            if (workers <= beyond and size - victim.min_workers >= workers) or workers <= size <= beyond:
+                yield int(job.id), int(victim.id)
+
+
+@settings(max_examples=40)
+@given(divisible_clusters())
+def test_what_can_be_divided_is_divided_to_within_one_worker(c: Cluster) -> None:
+    accounts, held = accounts_of(settled(c)), held_by(c)
+    entitled = accounts.entitled[0]
+    off = {a: (held[a], part.total) for (a, _), part in entitled.items() if a and abs(held[a] - part.total) >= 1.0}
+    assert not off
+
+
+@settings(max_examples=40)
+@given(queued_clusters())
+def test_who_loses_to_another_queue_loses_what_is_used(c: Cluster) -> None:
+    for _ in range(10):
+        before = copy.deepcopy(c)
+        futile(before, c.step(60.0))
+
+
+def futile(c: Cluster, made: Plan) -> None:
+    """Workers that leave for a job are on nodes of its reservation, or where a running one may have workers."""
+    reserved = {each.job_id: {name for name, _ in each.placement} for each in made.actions if isinstance(each, Reserve)}
+    for action in made.actions:
+        if isinstance(action, Shrink | StopJob) and action.reason in (LeaveReason.RECLAIMED, StopReason.RECLAIMED):
+            victim, taker = c.jobs[action.job_id], c.jobs[action.for_job]  # type: ignore[index]
+            gone = action.workers if isinstance(action, Shrink) else [worker.id for worker in victim.workers]
+            nodes = {worker.node for worker in victim.workers if worker.id in gone}
+            if taker.id in reserved:
+                used = reserved[taker.id]
+                assert nodes & used if isinstance(action, StopJob) else nodes <= used
+            else:
+                assert any(c.nodes[name].suits(taker.shape) for name in nodes)
+
+
+@settings(max_examples=40)
+@given(queued_clusters(types=(None,), shapes=(1,), limits=False, pinned=False), st.data())
+def test_nobody_is_stopped_where_shrinking_would_do(c: Cluster, data: st.DataObject) -> None:
+    """Not after a guarantee was lowered or a node was lost, either."""
+    settled(c)
+    change(c, data)
+    for _ in range(5):
+        before = copy.deepcopy(c)
+        made = c.plan(outside_bounds=True)
+        shrinking = {each.job_id for each in made.actions if isinstance(each, Shrink)}
+        accounts = accounts_of(before)
+        for stop in made.actions:
+            if isinstance(stop, StopJob) and stop.reason is StopReason.RECLAIMED:
+                victim = before.jobs[stop.job_id]
+                spared = [
+                    job
+                    for job in before.jobs.values()
+                    if accounts.own(job) == accounts.own(victim)
+                    and job.id not in shrinking
+                    and len(job.workers) - job.min_workers >= len(victim.workers)
+                ]
+                assert not spared
+        c.step(60.0)
+
+
+def change(c: Cluster, data: st.DataObject) -> None:
+    if data.draw(st.booleans()) and len(c.nodes) > 1:
+        lost = data.draw(st.sampled_from(sorted(c.nodes)))
+        del c.nodes[NodeName(lost)]
+        for job_id, job in list(c.jobs.items()):
+            left = tuple(worker for worker in job.workers if worker.node != lost)
+            if job.workers and len(left) < job.min_workers:
+                del c.jobs[job_id]
+            elif job.workers:
+                c.jobs[job_id] = replace(job, workers=left)
+    else:
+        k = data.draw(st.integers(0, len(c.queues) - 1))
+        c.queues[k] = replace(c.queues[k], guarantee=())
+
+
+@settings(max_examples=30)
+@given(divisible_clusters(direct=False))
+def test_neither_names_nor_the_unit_of_weights_matter(c: Cluster) -> None:
+    renamed, heavier = copy.deepcopy(c), copy.deepcopy(c)
+    renamed.queues = [replace(queue, path=other_name(queue.path)) for queue in c.queues]
+    for job_id, job in c.jobs.items():
+        renamed.jobs[job_id] = replace(job, spec=replace(job.spec, queue=other_name(job.spec.queue)))
+    heavier.queues = [replace(queue, weight=2 * queue.weight) for queue in c.queues]
+    sizes = {job_id: len(job.workers) for job_id, job in settled(c).jobs.items()}
+    assert {job_id: len(job.workers) for job_id, job in settled(heavier).jobs.items()} == sizes
+    assert {job_id: len(job.workers) for job_id, job in settled(renamed).jobs.items()} == sizes
+
+
+def other_name(path: str) -> str:
+    """A path of other names in the opposite order."""
+    return path.translate(str.maketrans("abc", "zyx"))
+
+
+@settings(max_examples=30)
+@given(divisible_clusters())
+def test_a_queue_gets_no_more_by_more_jobs(c: Cluster) -> None:
+    split, number = copy.deepcopy(c), 1000
+    for job_id, job in c.jobs.items():
+        one = replace(job, max_workers=1, spec=replace(job.spec, max_workers=1))
+        split.jobs[job_id] = one
+        for _ in range(job.max_workers - 1):
+            number += 1
+            split.jobs[type(job_id)(number)] = replace(one, id=type(job_id)(number))
+    whole, parts = accounts_of(c).entitled[0], accounts_of(split).entitled[0]
+    assert whole == parts
+    assert held_by(settled(c)) == held_by(settled(split))

@@ -48,6 +48,14 @@ def test_weights_divide_what_nobody_is_guaranteed() -> None:
     assert [sum(job in running(c) for job in jobs) for jobs in (range(1, 13), range(13, 25))] == [4, 8]
 
 
+def test_many_small_queues_do_not_keep_a_large_one_from_its_share() -> None:
+    c = Cluster().node("a", 8).queue("big", weight=73.0).waiting(9, workers=(1, 8), queue="big")
+    for number in range(1, 8):
+        c.queue(f"small{number}").waiting(number, workers=(1, 8), queue=f"small{number}")
+    c.settle()
+    assert running(c) == {9: 8}, "7.3 slots, and 0.1 for each of the others"
+
+
 def test_to_reach_its_guarantee_a_queue_stops_borrowers_whatever_their_priority() -> None:
     c = Cluster().node("a", 8).queue("left", guarantee=4).queue("right")
     c.running(1, on={"a": 4}, workers=4, queue="right", priority=100)
@@ -140,6 +148,13 @@ def test_who_waits_for_a_limit_keeps_nobody_else_waiting() -> None:
     c.waiting(3, queue="lab", user="bob").waiting(4, workers=2, queue="other")
     c.step()
     assert running(c) == {1: 1, 3: 1, 4: 2}
+
+
+def test_who_waits_for_a_limit_is_told_so() -> None:
+    c = Cluster().node("a", 8).queue("left", limit=4).running(1, on={"a": 4}, workers=4, queue="left")
+    c.waiting(2, workers=4, queue="left")
+    c.settle()
+    assert c.reason(2) is WaitReason.QUEUE_LIMIT
 
 
 def test_users_share_a_queue_that_says_so() -> None:

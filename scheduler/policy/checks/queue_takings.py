@@ -124,9 +124,13 @@ class _Balance:
             yield Violation("I14", detail)
 
     def _served(self, taking: _Taking) -> Iterator[Violation]:
-        """The taker starts, has a reservation, or can grow by what it takes."""
-        taker, got = taking.taker, self._waiting_gets
-        if taker.id in got:
+        """The taker starts, has a reservation, or can grow by what it takes.
+
+        A more important job of its queue may have come to have what was taken.
+        """
+        taker, own = taking.taker, self._accounts.own
+        waiting = (self._accounts.world.queued.get(job_id) for job_id in self._waiting_gets)
+        if any(job is not None and own(job) == own(taker) for job in waiting):
             return
         leaves = any(isinstance(a, Shrink | StopJob) and a.job_id == taker.id for a in self._plan.actions)
         grows = taker.state.active and taker.state is not JobState.STOPPING and taker.elastic and not taker.finishing
@@ -201,7 +205,8 @@ class _Balance:
             held += accounts.of_slots(job, accounts.open_slots(stays))
         for taker in {taking.taker.id: taking.taker for taking in self._takings}.values():
             # a waiting one has what it took for its minimum, a running one for one worker at least
-            slots = taker.shape.slots * (taker.min_workers if taker.id in self._waiting_gets else 1)
+            workers = 1 if taker.state.active else taker.min_workers if taker.id in self._waiting_gets else 0
+            slots = taker.shape.slots * workers
             kinds = {ANY_GPU, taker.shape.gpu_type or ANY_GPU}
             held.update({(account, kind): slots for account in accounts.path(taker) for kind in kinds})
         return held

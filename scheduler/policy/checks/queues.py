@@ -7,6 +7,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.job import Job
 from scheduler.model.plan import Grow, Plan, Start
 from scheduler.model.queue import ANY_GPU
+from scheduler.model.queue_tree import nearest
 from scheduler.model.world import World
 from scheduler.policy.checks.queue_accounts import Accounts, Slots, given
 from scheduler.policy.checks.queue_takings import check_takings
@@ -71,11 +72,20 @@ def _not_preemptible(accounts: Accounts, gets: list[tuple[Job, Start | Grow]]) -
         for job in accounts.world.active.values():
             if not job.spec.preemptible and path in accounts.path(job):
                 held += accounts.of_slots(job, accounts.open_slots(w for w in job.all_workers if w.wanted))
-        promised = dict(accounts.world.queues[path].guarantee)
-        most = max(promised.get(ANY_GPU, 0), sum(slots for kind, slots in promised.items() if kind != ANY_GPU))
+        most = _guaranteed(accounts.world, path)
         if more[path, ANY_GPU] and held[path, ANY_GPU] + more[path, ANY_GPU] > most:
             told = f"hold {held[path, ANY_GPU]} slots and get {more[path, ANY_GPU]} more of {most} guaranteed"
             yield Violation("I15", f"jobs of {path} that are not preemptible {told}")
+
+
+def _guaranteed(world: World, path: str) -> int:
+    """Slots that are guaranteed to the queue at most: of any type, of each type, or of the queues inside it."""
+    promised = dict(world.queues[path].guarantee)
+    typed = sum(slots for gpu_type, slots in promised.items() if gpu_type != ANY_GPU)
+    if ANY_GPU in promised:
+        return max(promised[ANY_GPU], typed)
+    inner = (each.path for each in world.queues.values() if nearest(world.queues, each.parent) == path)
+    return max(typed, sum(_guaranteed(world, each) for each in inner))
 
 
 def _has_to(world: World, job: Job) -> bool:

@@ -14,8 +14,8 @@ from scheduler.policy.queues.tree import TOP, Lane, Tree, is_told, queue_of
 Counts = tuple[int, ...]
 #: Accounts differ by whole slots: what sums of floats leave over is nothing.
 _EPSILON = 1e-6
-#: The place of a lane among others, smaller first: what its accounts hold of their entitlement, from the first level
-#: on, then the number of its oldest waiting job.
+#: The place of a lane among others, smaller first: that of its accounts by what they hold of their entitlement, from
+#: the first level on, then the number of its oldest waiting job.
 Turn = tuple[tuple[float, ...], int]
 #: Jobs above all queues go first.
 FIRST: Turn = ((), 0)
@@ -179,15 +179,20 @@ class Shares:
                 yield Quota(account, 0, held + counts[0] - limit_of_user)
 
     def _place(self, account: str) -> float:
-        """The part of its entitlement that the account holds; below zero where it lacks some of a guarantee.
+        """The place of an account among its siblings, smaller first.
 
-        What a guarantee would take back at once must not be given to others first: they would be stopped again.
+        First come those that lack some of a guarantee: what it would take back at once must not be given to others, who
+        would be stopped again. Then those that lack a whole slot, by the part that they hold; then the largest rest, so
+        that none ends up a whole slot off what it is entitled to.
         """
         held, entitled = self.held(account), self._entitled.get(account, ())
-        lacks = [
-            held[k] / each.guaranteed for k, each in enumerate(entitled) if held[k] + 1 <= each.guaranteed + _EPSILON
-        ]
-        return min(lacks) - 1.0 if lacks else self._part(account)
+        lacks = [held[k] / e.guaranteed for k, e in enumerate(entitled) if held[k] + 1 <= e.guaranteed + _EPSILON]
+        if lacks:
+            return min(lacks) - 1.0
+        total = self._entitlement(account, 0).total
+        if total <= _EPSILON or held[0] + 1 <= total + _EPSILON:
+            return self._part(account)
+        return 2.0 + held[0] - total
 
     def _of_limit(self, account: str, besides: Mapping[str, Counts]) -> Counts:
         """Slots that count towards a limit of the account."""
