@@ -97,7 +97,7 @@ class Draft:
 
     def may_reclaim(self, lane: Lane) -> bool:
         """Whether running jobs of the lane might take from other queues."""
-        return self.shares is not None and lane is not TOP and self.shares.depth_within(lane, 1) < len(lane.path)
+        return self.shares is not None and lane is not TOP and self.shares.lacks(lane)
 
     def start(self, job: Job, chosen: Chosen) -> None:
         self.starts[job.id] = tuple(map(dict, chosen))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.policy.queues.entitlement import Share, divided, entitlements, filled, guaranteed, wanted
+from scheduler.policy.queues.entitlement import Share, divided, entitlements, filled, guaranteed, wanted, whole
 
 NUMBERS = st.integers(0, 50).map(float)
 WEIGHTS = st.sampled_from([0.5, 1.0, 2.0, 3.0])
@@ -83,6 +83,24 @@ def test_guarantees_hold_where_they_fit(root: Share, slots: float) -> None:
             assert [got[inner.name].guaranteed for inner in share.inner] == pytest.approx(claims)
 
 
+@given(tree(2), NUMBERS)
+def test_whole_slots_are_less_than_one_off_the_part_of_what_is_above(root: Share, slots: float) -> None:
+    got = entitlements(root, slots)
+    for share in levels(root):
+        parts = divided(got[share.name].total, share.inner)
+        for inner, part in zip(share.inner, parts, strict=True):
+            assert got[inner.name].total == int(got[inner.name].total)
+            assert abs(got[inner.name].total - part.total) < 1
+
+
+def test_rests_go_to_the_largest_and_among_equals_to_whom_holds_more() -> None:
+    shares = [Share("a", demand=9), Share("b", demand=9, held=2), Share("c", demand=9, first=-1)]
+    assert [part.total for part in whole(divided(7, shares), shares)] == [2, 3, 2]
+    assert [part.total for part in whole(divided(8, shares), shares)] == [2, 3, 3]
+    rests = [Share("a", demand=9), Share("b", weight=2, demand=9, held=0), Share("c", demand=9, held=3)]
+    assert [part.total for part in whole(divided(7, rests), rests)] == [2, 3, 2], "1.75, 3.5 and 1.75"
+
+
 @given(tree(2), NUMBERS, st.randoms(use_true_random=False))
 def test_neither_names_nor_places_nor_the_unit_of_weights_matter(root: Share, slots: float, random: object) -> None:
     def other(share: Share) -> Share:
@@ -90,7 +108,7 @@ def test_neither_names_nor_places_nor_the_unit_of_weights_matter(root: Share, sl
         random.shuffle(inner)  # type: ignore[attr-defined]
         return replace(share, name=share.name[::-1], weight=2 * share.weight, inner=inner)
 
-    before, after = entitlements(root, slots), entitlements(other(root), slots)
+    before, after = entitlements(root, slots, in_whole=False), entitlements(other(root), slots, in_whole=False)
     assert {name[::-1]: value.total for name, value in after.items()} == pytest.approx(
         {name: value.total for name, value in before.items()}
     )

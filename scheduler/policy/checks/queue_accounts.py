@@ -136,7 +136,7 @@ class Accounts:
         found: dict[Key, Entitlement] = {}
         for gpu_type in self.gpu_types:
             root = self._share(ROOT, gpu_type, inner, demand)
-            divided = entitlements(root, self._divisible(gpu_type), lends=gpu_type == ANY_GPU)
+            divided = entitlements(root, self._divisible(gpu_type), lends=gpu_type == ANY_GPU, in_whole=False)
             found |= {(account, gpu_type): part for account, part in divided.items()}
         return found
 
@@ -147,7 +147,7 @@ class Accounts:
         guarantee = promised if promised is not None else None if below else 0.0
         limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf
         weight = queue.weight if queue is not None else 1.0
-        return Share(account, weight, guarantee, limit, demand[account, gpu_type], below)
+        return Share(account, weight, guarantee, limit, demand[account, gpu_type], inner=below)
 
     def _divisible(self, gpu_type: str) -> int:
         """Slots that jobs of queues may have: of nodes that take workers, not closed, and held by nobody else."""

@@ -13,7 +13,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
-from scheduler.model.queue import ANY_GPU
+from scheduler.model.queue import ANY_GPU, ancestry
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World
 from scheduler.policy.checks.queue_accounts import Accounts, Entitled, Slots, given
@@ -153,7 +153,7 @@ class _Balance:
         if taking.taker.shape.gpu_type in types:
             types.remove(ANY_GPU)
         return all(
-            self._most[account, t] >= _total(entitled, account, t) - _EPSILON
+            self._most[account, t] > _total(entitled, account, t) - _rest(entitled, account, t)
             for account in self._levels(taking)[0]
             for t in types
         )
@@ -161,7 +161,9 @@ class _Balance:
     def _takes_its_own(self, taking: _Taking, entitled: Entitled) -> bool:
         """Whether the taker's accounts stay within what they are entitled to, or its queue within a guarantee."""
         below = self._levels(taking)[1]
-        within = all(self._least[a, ANY_GPU] <= _total(entitled, a, ANY_GPU) + _EPSILON for a in below)
+        within = all(
+            self._least[a, ANY_GPU] < _total(entitled, a, ANY_GPU) + _rest(entitled, a, ANY_GPU) for a in below
+        )
         return within or self._within_guarantee(taking, entitled)
 
     def _may_stop(self, taking: _Taking, entitled: Entitled) -> bool:
@@ -174,7 +176,9 @@ class _Balance:
     def _within_guarantee(self, taking: _Taking, entitled: Entitled) -> bool:
         """Whether the taker's queue, seen beside the victim's, stays within its guarantee, or that of a GPU type."""
         account, types = self._levels(taking)[1][0], {ANY_GPU, taking.taker.shape.gpu_type or ANY_GPU}
-        return any(self._least[account, t] <= _guaranteed(entitled, account, t) + _EPSILON for t in types)
+        return any(
+            self._least[account, t] < _guaranteed(entitled, account, t) + _rest(entitled, account, t) for t in types
+        )
 
     def _losses(self, job: Job) -> list[tuple[Shrink | StopJob, tuple[Worker, ...]]]:
         return [
@@ -255,6 +259,14 @@ def _staying(job: Job) -> Iterable[Worker]:
 def _total(entitled: Entitled, account: str, gpu_type: str) -> float:
     part = entitled.get((account, gpu_type))
     return part.total if part is not None else 0.0
+
+
+def _rest(entitled: Entitled, account: str, gpu_type: str) -> float:
+    """Slots by which the account may be off its part, as slots are whole: less than one at each level with a rest."""
+    path, at, _ = account.partition("@")
+    levels = [*ancestry(path.removesuffix("/.")), *([account] if at or path.endswith("/.") else [])]
+    totals = (_total(entitled, each, gpu_type) for each in levels)
+    return sum(abs(total - round(total)) > _EPSILON for total in totals) + _EPSILON
 
 
 def _guaranteed(entitled: Entitled, account: str, gpu_type: str) -> float:

@@ -32,13 +32,14 @@ class Claim:
         self._shares = shares
         self._lane = lane = draft.lane(job)
         self._typed = next((k for k, slots in enumerate(counts) if k and slots), None)
-        #: Number of levels that it must share with whom it takes from: for its guarantee, for a guarantee of its GPU
-        #: type, and for all that it is entitled to.
-        self._guaranteed = shares.depth_within(lane, counts[0], guaranteed=True)
-        self._of_type = math.inf
+        #: Numbers of shared levels at which it may take: for its guarantee, for one of its GPU type, and for all that
+        #: it is entitled to.
+        self._guaranteed = shares.depths_within(lane, counts[0], guaranteed=True)
+        self._of_type = frozenset[int]()
         if self._typed is not None:
-            self._of_type = shares.depth_within(lane, counts[self._typed], kind=self._typed, guaranteed=True)
-        self._entitled = shares.depth_within(lane, counts[0])
+            slots = counts[self._typed]
+            self._of_type = shares.depths_within(lane, slots, kind=self._typed, guaranteed=True)
+        self._entitled = shares.depths_within(lane, counts[0])
         #: Slots that accounts may still lose.
         self._left: dict[_Loser, float] = {}
 
@@ -113,7 +114,7 @@ class Claim:
     def _losers(self, lane: Lane, kind: int) -> list[_Loser]:
         """What counts the loss of slots of nodes of this kind."""
         depth = lane.shared_levels(self._lane)
-        only_typed = depth >= self._of_type
+        only_typed = depth in self._of_type
         return [(a, k) for a in lane.path[depth:] for k in {0, kind} if k or not only_typed]
 
     def _part(self, lane: Lane) -> float:
@@ -121,14 +122,14 @@ class Claim:
         if not lane.path or lane.own == self._lane.own:
             return 0.0
         depth = lane.shared_levels(self._lane)
-        if depth < min(self._entitled, self._guaranteed, self._of_type):
+        if depth not in self._entitled | self._guaranteed | self._of_type:
             return 0.0
         return self._shares.part(lane, depth)
 
     def _may_stop(self, victim: Job) -> bool:
         """Whether it may take all of the victim."""
         depth = self._draft.lane(victim).shared_levels(self._lane)
-        if depth >= min(self._guaranteed, self._of_type):
+        if depth in self._guaranteed | self._of_type:
             return True
         after = self._draft.settings.fair_stop_seconds
         if after is None or victim.started_at is None:

@@ -4,13 +4,17 @@ Level by level from the root, each queue first has its guarantee, as far as its 
 guarantees above what there is shrink in proportion. The rest is lent by weight, up to demand and limit. What a queue
 cannot use goes to its siblings, so that nothing is left over while anybody below could use it.
 
-The numbers are those of one kind of slots: all, or the GPUs of one type. Fractions of a slot are kept.
+The numbers are those of one kind of slots: all, or the GPUs of one type. Where slots are whole, so are entitlements:
+those that are left over go by the largest rests, among equal ones to whom holds more, so that nobody takes in turns.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+#: What sums of floats leave over is nothing.
+_EPSILON = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,9 @@ class Share:
     limit: float = math.inf
     #: Slots that its jobs hold or wait for; of a queue with inner queues, these have all of it.
     demand: float = 0.0
+    #: Slots that its jobs hold, and the number of its first job: both only decide between equal rests.
+    held: float = 0.0
+    first: int = 0
     inner: "Sequence[Share]" = ()
 
 
@@ -35,11 +42,14 @@ class Entitlement(NamedTuple):
     total: float
 
 
-def entitlements(root: Share, slots: float, *, lends: bool = True) -> Mapping[str, Entitlement]:
-    """The entitlement of each queue by its name. Without `lends`, nothing is divided beyond guarantees."""
+def entitlements(root: Share, slots: float, *, lends: bool = True, in_whole: bool = True) -> Mapping[str, Entitlement]:
+    """The entitlement of each queue by its name.
+
+    Without `lends`, nothing is divided beyond guarantees. Without `in_whole`, fractions of a slot are kept.
+    """
     total = min(slots, wanted(root))
     found = {root.name: Entitlement(total, total)}
-    _divide_below(root, total, lends, found)
+    _divide_below(root, total, found, lends=lends, in_whole=in_whole)
     return found
 
 
@@ -80,7 +90,21 @@ def filled(amount: float, weights: Sequence[float], most: Sequence[float]) -> li
     return parts
 
 
-def _divide_below(share: Share, slots: float, lends: bool, found: dict[str, Entitlement]) -> None:
-    for inner, part in zip(share.inner, divided(slots, share.inner, lends=lends), strict=True):
+def whole(parts: Sequence[Entitlement], shares: Sequence[Share]) -> list[Entitlement]:
+    """The parts of these siblings in whole slots, with the same sum as far as that is whole."""
+    floors = [math.floor(part.total + _EPSILON) for part in parts]
+    rests = [max(part.total - floor, 0.0) for part, floor in zip(parts, floors, strict=True)]
+    left = math.floor(sum(rests) + _EPSILON)
+    order = sorted(range(len(parts)), key=lambda k: (-round(rests[k], 6), -shares[k].held, shares[k].first))
+    for k in order[:left]:
+        floors[k] += 1
+    return [Entitlement(min(part.guaranteed, total), total) for part, total in zip(parts, floors, strict=True)]
+
+
+def _divide_below(share: Share, slots: float, found: dict[str, Entitlement], *, lends: bool, in_whole: bool) -> None:
+    parts = divided(slots, share.inner, lends=lends)
+    if in_whole:
+        parts = whole(parts, share.inner)
+    for inner, part in zip(share.inner, parts, strict=True):
         found[inner.name] = part
-        _divide_below(inner, part.total, lends, found)
+        _divide_below(inner, part.total, found, lends=lends, in_whole=in_whole)

@@ -14,8 +14,8 @@ from scheduler.policy.queues.tree import TOP, Lane, Tree, is_told, queue_of
 Counts = tuple[int, ...]
 #: Accounts differ by whole slots: what sums of floats leave over is nothing.
 _EPSILON = 1e-6
-#: The place of a lane among others, smaller first: that of its accounts by what they hold of their entitlement, from
-#: the first level on, then the number of its oldest waiting job.
+#: The place of a lane among others, smaller first: what its accounts hold of their entitlement, from the first level
+#: on, then the number of its oldest waiting job.
 Turn = tuple[tuple[float, ...], int]
 #: Jobs above all queues go first.
 FIRST: Turn = ((), 0)
@@ -118,18 +118,30 @@ class Shares:
         """The part of its entitlement that the lane's account at this depth holds; infinite: it is entitled to none."""
         return self._part(lane.path[depth])
 
-    def depth_within(self, lane: Lane, slots: int, *, kind: int = 0, guaranteed: bool = False) -> int:
-        """How far up accounts of the lane stay inside what they are entitled to if it gets so many slots more.
+    def within(self, lane: Lane, depth: int, slots: int, *, kind: int = 0, guaranteed: bool = False) -> bool:
+        """Whether the lane may have so many slots more at the cost of lanes that share `depth` levels with it.
 
-        The number of levels that it must share with whom it takes from: 0 if all of its accounts do.
+        Its account at that depth stays inside its guarantee, or inside all that it is entitled to; those below it stay
+        inside what they are entitled to, so that none of them borrows from its own siblings.
         """
-        for depth in range(len(lane.path), 0, -1):
-            account = lane.path[depth - 1]
-            entitled = self._entitlement(account, kind)
-            most = entitled.guaranteed if guaranteed else entitled.total
-            if self.held(account)[kind] + slots > most + _EPSILON:
-                return depth
-        return 0
+        account, *below = lane.path[depth:]
+        entitled = self._entitlement(account, kind)
+        most = entitled.guaranteed if guaranteed else entitled.total
+        if self.held(account)[kind] + slots > most + _EPSILON:
+            return False
+        return all(self.held(a)[0] + slots <= self._entitlement(a, 0).total + _EPSILON for a in below)
+
+    def depths_within(self, lane: Lane, slots: int, *, kind: int = 0, guaranteed: bool = False) -> frozenset[int]:
+        """The depths at which `within` holds."""
+        depths = range(len(lane.path))
+        return frozenset(d for d in depths if self.within(lane, d, slots, kind=kind, guaranteed=guaranteed))
+
+    def lacks(self, lane: Lane) -> bool:
+        """Whether the lane holds less than it is entitled to, or than is guaranteed to it of a GPU type."""
+        if self.within(lane, len(lane.path) - 1, 1):
+            return True
+        kinds = range(1, len(self.tree.kinds))
+        return any(self.depths_within(lane, 1, kind=kind, guaranteed=True) for kind in kinds)
 
     def covers(self, lane: Lane, slots: int) -> bool:
         """Whether the lane's accounts are entitled to so many slots, if all else in them were gone."""
@@ -158,11 +170,20 @@ class Shares:
         return WaitReason.NOT_GUARANTEED if not preemptible and not self.pins(lane, counts) else None
 
     def pins(self, lane: Lane, counts: Counts) -> bool:
-        """Whether guarantees of the lane's accounts cover so many slots more that nobody may take."""
-        return all(
-            self._pinned.get(account, self._none)[0] + counts[0] <= self._entitlement(account, 0).guaranteed + _EPSILON
-            for account in lane.path
+        """Whether guarantees cover so many slots more that nobody may take: of any type, or of theirs.
+
+        That of the outermost queue counts; the queues inside it may have what they are entitled to.
+        """
+        if not lane.path:
+            return True
+        outermost, *inner = lane.path
+        return any(self._covered(outermost, kind, slots) for kind, slots in enumerate(counts) if slots) and all(
+            self._pinned.get(a, self._none)[0] + counts[0] <= self._entitlement(a, 0).total + _EPSILON for a in inner
         )
+
+    def _covered(self, account: str, kind: int, slots: int) -> bool:
+        pinned = self._pinned.get(account, self._none)[kind]
+        return pinned + slots <= self._entitlement(account, kind).guaranteed + _EPSILON
 
     def _beyond_limits(self, lane: Lane, counts: Counts, besides: Mapping[str, Counts]) -> Iterable[Quota]:
         """Slots beyond each limit of the lane's accounts if it gets so many more."""
@@ -179,20 +200,13 @@ class Shares:
                 yield Quota(account, 0, held + counts[0] - limit_of_user)
 
     def _place(self, account: str) -> float:
-        """The place of an account among its siblings, smaller first.
+        """The part of its entitlement that the account holds; below zero where it lacks some of a guarantee.
 
-        First come those that lack some of a guarantee: what it would take back at once must not be given to others, who
-        would be stopped again. Then those that lack a whole slot, by the part that they hold; then the largest rest, so
-        that none ends up a whole slot off what it is entitled to.
+        What a guarantee would take back at once must not be given to others first: they would be stopped again.
         """
         held, entitled = self.held(account), self._entitled.get(account, ())
         lacks = [held[k] / e.guaranteed for k, e in enumerate(entitled) if held[k] + 1 <= e.guaranteed + _EPSILON]
-        if lacks:
-            return min(lacks) - 1.0
-        total = self._entitlement(account, 0).total
-        if total <= _EPSILON or held[0] + 1 <= total + _EPSILON:
-            return self._part(account)
-        return 2.0 + held[0] - total
+        return min(lacks) - 1.0 if lacks else self._part(account)
 
     def _of_limit(self, account: str, besides: Mapping[str, Counts]) -> Counts:
         """Slots that count towards a limit of the account."""

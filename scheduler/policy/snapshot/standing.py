@@ -1,7 +1,7 @@
 """Where the accounts of queues stand at the start of a pass: what their jobs hold and want, and what is divided."""
 
-from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol, TypeVar
 
 from scheduler.model.job import Job
 from scheduler.model.world import World
@@ -51,8 +51,8 @@ def standing_of(snapshot: Seen) -> Standing:
     tree, ledger = snapshot.tree, snapshot.ledger
     empty = Standing(tree, _kinds(tree, ledger), {}, {}, {}, {}, {}, {}, {})
     tallies = _Tallies({}, {}, {})
-    demand: dict[str, list[int]] = {}
-    lanes: dict[Lane, None] = {}
+    wanted_by: dict[Lane, list[int]] = {}
+    first: dict[Lane, int] = {}
     oldest: dict[str, int] = {}
     divisible = [float(count) for count in empty.counts(enumerate(map(tuple, ledger.soon().tolist())))]
     for job_id in snapshot.world.active:
@@ -60,18 +60,19 @@ def standing_of(snapshot: Seen) -> Standing:
         lane = tree.lane_of(usage.job)
         if lane is not TOP:
             held = empty.counts(usage.held)
-            lanes[lane] = None
+            first[lane] = min(first.get(lane, job_id), job_id)
             _tally(tallies, lane, usage, held, empty.counts(usage.leaving))
-            _want(demand, lane, _wanted_by_active(empty, usage, held, snapshot.peers))
+            _add(wanted_by, (lane,), _wanted_by_active(empty, usage, held, snapshot.peers))
             divisible = [slots + more for slots, more in zip(divisible, held, strict=True)]
-    for lane, first, wanted in _waiting(snapshot, empty):
+    for lane, number, wanted in _waiting(snapshot, empty):
         if lane is TOP:
             divisible = [slots - less for slots, less in zip(divisible, wanted, strict=True)]
         else:
-            lanes[lane] = None
-            oldest[lane.own] = min(oldest.get(lane.own, first), first)
-            _want(demand, lane, wanted)
-    entitled = divided_among(tree, lanes, demand, divisible)
+            first[lane] = min(first.get(lane, number), number)
+            oldest[lane.own] = min(oldest.get(lane.own, number), number)
+            _add(wanted_by, (lane,), wanted)
+    demand = _demand(tree, wanted_by)
+    entitled = divided_among(tree, first, demand, tallies.held, divisible)
     tallied = (_fixed(tallies.held), _fixed(tallies.leaving), _fixed(tallies.pinned))
     return Standing(tree, empty.kinds, entitled, *tallied, _fixed(demand), _elsewhere(snapshot, empty), oldest)
 
@@ -109,11 +110,19 @@ def _elsewhere(snapshot: Seen, standing: Standing) -> dict[str, Counts]:
     return _fixed(found)
 
 
-def _want(demand: dict[str, list[int]], lane: Lane, wanted: Counts) -> None:
-    _add(demand, lane.path, wanted)
+def _demand(tree: Tree, wanted_by: Mapping[Lane, list[int]]) -> dict[str, list[int]]:
+    """Slots by account that jobs want, as far as limits for each user let them have any."""
+    demand: dict[str, list[int]] = {}
+    for lane, wanted in wanted_by.items():
+        limits = [limit for account in lane.of_user if (limit := tree.limit_of_user(account)) is not None]
+        _add(demand, lane.path, tuple(min(slots, *limits) if limits else slots for slots in wanted))
+    return demand
 
 
-def _add(tally: dict[str, list[int]], accounts: Iterable[str], counts: Counts) -> None:
+K = TypeVar("K")
+
+
+def _add(tally: dict[K, list[int]], accounts: Iterable[K], counts: Counts) -> None:
     for account in accounts:
         before = tally.get(account)
         tally[account] = list(counts) if before is None else [a + b for a, b in zip(before, counts, strict=True)]

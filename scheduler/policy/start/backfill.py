@@ -51,8 +51,8 @@ class HeadReservation:
     lane: Lane
     #: What queues hold as the draft goes on; None: there are no queues.
     shares: Shares | None
-    #: Number of levels that its queue shares with those from which it may stop jobs, as they have borrowed.
-    guaranteed_from: int
+    #: Numbers of levels that its queue may share with those from which it may stop jobs, as they have borrowed.
+    guaranteed_at: frozenset[int]
 
     def bounds(self, draft: Draft, job: Job) -> Headroom | None:
         """The headroom that limits this job if it starts or grows now; None if nothing does."""
@@ -80,7 +80,7 @@ class HeadReservation:
     def _takes_back(self, lane: Lane) -> bool:
         """Whether the blocked job could stop what the other queue starts now, since that would be borrowed."""
         depth = lane.shared_levels(self.lane)
-        if self.shares is None or lane is TOP or self.among(lane) or depth < self.guaranteed_from:
+        if self.shares is None or lane is TOP or self.among(lane) or depth not in self.guaranteed_at:
             return False
         return all(self.shares.beyond(account, 0) >= 0 for account in lane.path[depth:])
 
@@ -95,11 +95,11 @@ def promise(draft: Draft, job: Job) -> HeadReservation:
         when, found = _once_freed(draft, job, request, room)
     left = np.zeros_like(room) if found is None else request.rest(found)
     headroom, lane, shares = draft.ledger.headroom(left, request.mask, request.need), draft.lane(job), draft.shares
-    guaranteed_from = 0
+    guaranteed_at = frozenset[int]()
     if shares is not None:
         slots = counts_of(shares.standing, job, job.min_workers)[0]
-        guaranteed_from = shares.depth_within(lane, slots, guaranteed=True)
-    return HeadReservation(job, when, headroom, lane, shares, guaranteed_from)
+        guaranteed_at = shares.depths_within(lane, slots, guaranteed=True)
+    return HeadReservation(job, when, headroom, lane, shares, guaranteed_at)
 
 
 def _once_freed(draft: Draft, job: Job, request: Request, room: Rows) -> tuple[float, Found | None]:

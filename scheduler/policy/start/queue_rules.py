@@ -2,6 +2,8 @@
 
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
+from scheduler.policy.capacity.barred_nodes import barred_from
+from scheduler.policy.capacity.request import Request, request_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Counts, Quota
 from scheduler.policy.snapshot.standing import counts_of
@@ -29,6 +31,16 @@ class QueueRules:
     def lacking(self, job: Job) -> list[Quota]:
         """What jobs of its queues have to give up for the job, for the sake of limits."""
         return self._shares.lacking(self._draft.lane(job), self._counts(job)) if self._shares is not None else []
+
+    def bounded(self, job: Job, request: Request) -> Request:
+        """The request without nodes of GPU types of which limits let the job have none: it names no type itself."""
+        shares, draft = self._shares, self._draft
+        if shares is None or job.shape.gpu_type is not None or len(shares.tree.kinds) == 1:
+            return request
+        slots, lane = self._counts(job)[0], draft.lane(job)
+        full = {kind for kind in shares.tree.kinds[1:] if not shares.room(lane, shares.standing.typed(kind, slots))}
+        names = frozenset(node.name for node in draft.world.nodes.values() if node.gpu_type in full)
+        return request_of(draft.ledger, draft.places, barred_from(job, names)) if names else request
 
     def may_be_promised(self, job: Job) -> bool:
         """Whether others may have to leave it room: not for its queue's limit, nor beyond what its queue can have."""

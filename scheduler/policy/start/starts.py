@@ -251,7 +251,7 @@ class Starts:
 
     def _attempt(self, job: Job, request: Request, own: Placements) -> bool:
         """Whether the job starts or gets a reservation; `own` is what was reserved for it until now."""
-        limit = self._limit(job)
+        limit, request = self._limit(job), self._rules.bounded(job, request)
         if self._start(job, request, own, limit) or self._keep(job, request, own) or self._reserve(job, request, limit):
             return True
         self._leave_waiting(job, own)

@@ -1,4 +1,4 @@
-"""Where the policy does not do yet what queues promise: each with a smallest world. These tests need not pass."""
+"""What queues promise where several rules meet: guarantees around other queues, GPU types, users, rests of slots."""
 
 import pytest
 
@@ -9,7 +9,6 @@ from tests.policy.worlds import Cluster
 
 
 def test_a_limit_of_a_gpu_type_holds_for_jobs_that_ask_for_no_type() -> None:
-    """`Starts` counts what a job asks for, not where it is placed; `check_plan` refuses that plan each time."""
     c = Cluster().node("h", 8, gpu_type="H100").queue("left", limit={"H100": 4}).waiting(1, workers=6, queue="left")
     c.settle()
     assert running(c) == {}
@@ -17,7 +16,6 @@ def test_a_limit_of_a_gpu_type_holds_for_jobs_that_ask_for_no_type() -> None:
 
 @pytest.mark.parametrize("inner", ["lab/one", "lab"])
 def test_jobs_inside_a_queue_with_a_guarantee_stop_borrowers_for_it(inner: str) -> None:
-    """`Claim` wants every account down to the job's own to be inside a guarantee, and theirs have none."""
     c = Cluster().node("a", 8).queue("lab", guarantee=4).queue("lab/one").queue("works")
     c.running(1, on={"a": 4}, workers=4, queue="works").running(2, on={"a": 4}, workers=4, queue="works")
     c.waiting(3, workers=4, queue=inner)
@@ -33,7 +31,6 @@ def test_users_that_share_a_queue_stop_borrowers_for_its_guarantee() -> None:
 
 @pytest.mark.parametrize("path", ["lab", "lab/one"])
 def test_jobs_that_are_not_preemptible_start_inside_the_guarantee_of_a_queue_around_theirs(path: str) -> None:
-    """`Shares.pins` wants the accounts of users, and of queues without a guarantee of their own, to have one."""
     c = Cluster().node("a", 8).queue("lab", guarantee=4, share_users=path == "lab")
     if path != "lab":
         c.queue(path)
@@ -43,7 +40,6 @@ def test_jobs_that_are_not_preemptible_start_inside_the_guarantee_of_a_queue_aro
 
 
 def test_a_guarantee_of_a_gpu_type_covers_jobs_that_are_not_preemptible() -> None:
-    """`Shares.pins` looks at guarantees of any type only."""
     c = Cluster().node("h", 8, gpu_type="H100").queue("left", guarantee={"H100": 4})
     c.waiting(1, workers=4, queue="left", gpu_type="H100", preemptible=False)
     c.settle()
@@ -51,7 +47,6 @@ def test_a_guarantee_of_a_gpu_type_covers_jobs_that_are_not_preemptible() -> Non
 
 
 def test_what_a_limit_for_each_user_keeps_a_queue_from_using_goes_to_others() -> None:
-    """`user_limit` does not bound demand: 3 of the slots count as those of `small`, which can have 1."""
     c = Cluster().node("a", 9).queue("small", user_limit=1).queue("left").queue("right")
     c.running(1, on={"a": 1}, workers=(1, 9), queue="small", user="ann")
     c.running(2, on={"a": 8}, workers=(1, 9), queue="left").waiting(3, workers=(1, 9), queue="right")
