@@ -148,6 +148,24 @@ def test_a_queue_shows_the_jobs_and_slots_of_those_inside(site: Site) -> None:
     assert numbers == {"lab": [1, 1, 2], "lab/vision": [1, 0, 2], "team": [0, 0, 0]}
 
 
+def test_jobs_are_listed_by_queue(site: Site) -> None:
+    for path in ("lab", "lab/vision", "labs"):
+        create(site, path)
+    for queue in (None, "lab", "lab/vision", "labs"):
+        site.submit(name="train", queue=queue)
+    site.advance(1)
+
+    def ids(query: str) -> list[int]:
+        return [job["id"] for job in site.client.get(f"/v1/jobs?{query}").json()["jobs"]]
+
+    assert ids("queue=lab") == ids("queue=lab&active=true&name=train") == [2, 3]
+    assert ids("queue=lab&order=desc&limit=1") == [3]
+    assert (ids("queue=lab/vision"), ids("queue=labs&state=RUNNING"), ids("queue=other")) == ([3], [4], [])
+    error = site.client.get("/v1/jobs?queue=lab/").json()["error"]
+    assert error["field"] == "queue"
+    assert "each name must be 1 to 63 of" in error["message"]
+
+
 def test_only_administrators_set_queues(known: Site) -> None:
     for role in (Role.VIEWER, Role.USER, Role.OPERATOR):
         headers = known.user_header("ann", role)

@@ -17,7 +17,7 @@ from scheduler.model.job import JobSpec
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.queue import ANY_GPU, Queue, ancestry
 from scheduler.model.world import Changes
-from scheduler.store import SqlStore
+from scheduler.store import JobFilter, SqlStore
 from tests.databases import migrated_sqlite
 from tests.store import garbage
 from tests.store.conftest import OpenStore
@@ -140,6 +140,24 @@ def test_a_queue_takes_so_many_jobs_as_long_as_they_have_not_ended(store: SqlSto
     with pytest.raises(LimitReached, match="queue: lab contains 2 jobs that have not ended, of at most 2: wait until"):
         store.submit([vision], NOW)
     assert len(store.submit([SPEC], NOW)) == 1
+
+
+def test_the_jobs_of_a_queue_are_listed_with_those_of_queues_inside_it(store: SqlStore) -> None:
+    for path in ("lab", "lab/vision", "lab/vision/old", "lab_2", "labs"):
+        put(store, path)
+    over = replace(SPEC, queue="lab/vision/old")
+    ended(store, over)
+    store.delete_queue("lab/vision/old", NOW)
+    store.submit([SPEC, *(replace(SPEC, queue=path) for path in ("lab", "lab/vision", "lab_2", "labs"))], NOW)
+
+    def found(queue: str, *states: JobState) -> list[str]:
+        return [job.spec.queue for job in store.list_jobs(JobFilter(states=states, queue=queue))]
+
+    assert found("lab") == ["lab/vision/old", "lab", "lab/vision"]
+    assert found("lab", JobState.QUEUED, JobState.RUNNING) == ["lab", "lab/vision"]
+    assert found("lab", JobState.QUEUED, JobState.CANCELLED) == ["lab/vision/old", "lab", "lab/vision"]
+    assert found("lab/vision") == ["lab/vision/old", "lab/vision"]
+    assert (found("lab_2"), found("la"), found("lab/v")) == (["lab_2"], [], [])
 
 
 def test_two_submissions_do_not_both_get_the_last_place(database_url: str, open_store: OpenStore) -> None:
