@@ -47,6 +47,10 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
         becomes(lambda: completed("sched queue show lab/", str(daemon.state_dir)), ["lab/vision"])
         alone("cancel", str(job)).ok()
         becomes(lambda: alone("queue", "delete", "lab/vision").status, 0)
+        alone("queue", "delete", "lab").failed(
+            4, "queue lab is named by the recurring job r1: cancel what names it first"
+        )
+        alone("cancel", "r1").ok()
         assert alone("queue", "delete", "lab").ok().out == "queue lab deleted\n"
 
 

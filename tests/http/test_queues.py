@@ -247,6 +247,20 @@ def test_a_recurring_job_waits_for_room_in_its_queue_and_keeps_no_other_from_bei
     assert [job.spec.queue for job in site.store.list_jobs()] == ["", "lab"]
 
 
+def test_a_queue_that_something_names_is_not_deleted(known: Site) -> None:
+    create(known, "lab")
+    job = {"cron": "0 3 * * *", "job": {"command": "true", "queue": "lab"}}
+    nightly = known.client.post("/v1/recurring", json=job).json()["id"]
+    token = known.client.post("/v1/tokens", json={"user": "ann", "queue": "lab"}).json()["id"]
+    answer = known.client.delete("/v1/queues/lab")
+    assert answer.status_code == 409
+    said = f"queue lab is named by the recurring job {nightly} and the token {token} (ann): "
+    assert answer.json()["error"]["message"] == said + "cancel and revoke what names it first"
+    known.client.delete(f"/v1/recurring/{nightly}")
+    known.client.delete(f"/v1/tokens/{token}")
+    assert known.client.delete("/v1/queues/lab").status_code == 200
+
+
 def test_a_login_comes_into_the_queue_of_its_group(site: Site) -> None:
     create(site, "lab", members=["@vision"])
     services = replace(site.services, groups_of=lambda login: {"vision"} if login == "ann" else set())
