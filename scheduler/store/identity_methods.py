@@ -6,15 +6,20 @@ from scheduler.model.audit import AuditRecord
 from scheduler.model.identity import UserToken
 from scheduler.store.database_access import DatabaseAccess
 from scheduler.store.records import AuditPage, TokenList
-from scheduler.store.requests import audit, tokens
+from scheduler.store.requests import audit, queues, tokens
 
 
 class IdentityMethods(DatabaseAccess):
     """Creates, revokes and reads tokens; adds to the audit and reads it."""
 
     def add_token(self, token: UserToken) -> int:
-        """Store a token under a new id, which is returned. Raises `Conflict` where there are too many."""
+        """Store a token under a new id, which is returned. Raises `Conflict` where there are too many.
+
+        Raises `InvalidInput` for a queue that does not exist, unless the token was made from one that names it.
+        """
         with self._database.write() as connection:
+            if token.queue is not None and token.made_from is None:
+                queues.check_named(connection, token.queue)
             return tokens.add(connection, token)
 
     def revoke_token(self, token_id: int, now: float) -> None:

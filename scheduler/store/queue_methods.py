@@ -31,8 +31,12 @@ class QueueMethods(DatabaseAccess):
             announce(connection, Word.ASKED, self._name)
             return queue
 
-    def delete_queue(self, path: str, now: float) -> None:
-        """Remove the queue. Raises `NotFound`, or `Conflict` while it contains queues or jobs that have not ended."""
+    def delete_queue(self, path: str, now: float, wall: float) -> None:
+        """Remove the queue. `wall`: the present moment of the machine's clock, by which tokens expire.
+
+        Raises `NotFound`, or `Conflict` while it contains queues or jobs that have not ended, or while recurring jobs
+        or valid tokens name it.
+        """
         with self._database.write() as connection:
-            queues.delete(connection, self._statements, path, now)
+            queues.delete(connection, self._statements, path, now, wall)
             announce(connection, Word.ASKED, self._name)

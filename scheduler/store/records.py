@@ -30,6 +30,8 @@ class JobFilter:
     states: tuple[JobState, ...] = ()
     name: str | None = None
     user: str | None = None
+    #: Path of the queue that contains a job, itself or through queues inside it.
+    queue: str | None = None
     #: Labels that a job must all have.
     labels: tuple[tuple[str, str], ...] = ()
 

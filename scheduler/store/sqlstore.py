@@ -17,7 +17,7 @@ from scheduler.store.identity_methods import IdentityMethods
 from scheduler.store.query_methods import QueryMethods
 from scheduler.store.queue_methods import QueueMethods
 from scheduler.store.records import Delivery, Exchanged, Purged, Recurring, ShardsAsked, Submitted
-from scheduler.store.requests import bookings, recurring, retention, secret, shards, submit, webhooks
+from scheduler.store.requests import bookings, queues, recurring, retention, secret, shards, submit, webhooks
 from scheduler.store.sql.notify import Word, announce
 
 
@@ -100,8 +100,12 @@ class SqlStore(EngineMethods, QueryMethods, IdentityMethods, QueueMethods):
     # Recurring jobs
 
     def add_recurring(self, cron: str, timezone: str, spec: JobSpec, now: float) -> int:
-        """Store a recurring job; its id. Neither expression nor timezone is checked here."""
+        """Store a recurring job; its id. Neither expression nor timezone is checked here.
+
+        Raises `InvalidInput` for a queue that does not exist.
+        """
         with self._database.write() as connection:
+            queues.check_named(connection, spec.queue)
             return recurring.add(connection, cron, timezone, spec, now)
 
     def get_recurring(self, recurring_id: int) -> Recurring | None:

@@ -13,6 +13,12 @@ from tests.eventually import becomes
 Sched = Callable[..., Call]
 
 
+def listed(sched: Sched, *options: str) -> tuple[list[str], list[str]]:
+    """Queues of the jobs that a list shows, and of the recurring ones."""
+    found = sched("list", "-o", "json", *options).ok().document
+    return [each["queue"] for each in found["jobs"]], [each["queue"] for each in found["recurring"]]
+
+
 def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_daemon(tmp_path, slots=2) as daemon:
         monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
@@ -30,12 +36,21 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
         job = alone("submit", "--queue", "lab/vision", "-o", "json", "--", "sleep", "60").ok().document["id"]
         assert "lab/vision" in alone("show", str(job)).ok().out
         assert "QUEUE" in alone("list").ok().out
+        alone("submit", "--cron", "0 3 * * *", "--queue", "lab", "--name", "nightly", "--", "true").ok()
+        assert listed(alone, "--queue", "lab") == (["lab/vision"], ["lab"])
+        assert listed(alone, "--queue", "lab/vision") == (["lab/vision"], [])
+        assert listed(alone, "--queue", "la") == ([], [])
+        alone("list", "--queue", "lab/").failed(2, "queue: each name must be 1 to 63 of")
         tree = alone("queue", "list").ok().out
         assert all(word in tree for word in ("lab", "  vision", "@lab bob"))
         alone("queue", "delete", "lab").failed(4, "queue lab contains lab/vision: delete what is inside first")
         becomes(lambda: completed("sched queue show lab/", str(daemon.state_dir)), ["lab/vision"])
         alone("cancel", str(job)).ok()
         becomes(lambda: alone("queue", "delete", "lab/vision").status, 0)
+        alone("queue", "delete", "lab").failed(
+            4, "queue lab is named by the recurring job r1: cancel what names it first"
+        )
+        alone("cancel", "r1").ok()
         assert alone("queue", "delete", "lab").ok().out == "queue lab deleted\n"
 
 

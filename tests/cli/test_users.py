@@ -64,6 +64,16 @@ def test_a_token_is_shown_once_listed_and_revoked(alone: Sched, secured: Daemon)
     alone("token", "create", "--user", "ann", "--expires", "soon", *admin).failed(2, "--expires")
 
 
+def test_the_list_of_tokens_names_their_queues(alone: Sched, secured: Daemon) -> None:
+    admin = ("--url", secured.url, "--token", TOKEN)
+    assert "QUEUE" not in alone("token", "list", *admin).ok().out
+    alone("queue", "create", "lab", *admin).ok()
+    alone("token", "create", "--user", "bob", "--queue", "lab", *admin).ok()
+    heading, *rows = alone("token", "list", *admin).ok().out.splitlines()
+    assert heading.split()[-1] == "QUEUE"
+    assert [row.split()[-1] for row in rows if " bob " in row] == ["lab"]
+
+
 @pytest.mark.usefixtures("configured")
 def test_a_login_is_private_and_used_until_logout(
     alone: Sched, secured: Daemon, monkeypatch: pytest.MonkeyPatch

@@ -32,7 +32,7 @@ def test_the_next_tick_knows_what_users_have_set(w: World) -> None:
     assert w.engine.world.queues == {"lab": changed}
     assert w.board.world is not None
     assert w.board.world.queues == {"lab": changed}
-    w.store.delete_queue(put(w, "team").path, w.clock.now())
+    w.store.delete_queue(put(w, "team").path, w.clock.now(), w.clock.wall())
     w.tick()
     assert present(w) == ["lab"]
     assert w.store.take_inbox(10).intents == ()

@@ -148,6 +148,24 @@ def test_a_queue_shows_the_jobs_and_slots_of_those_inside(site: Site) -> None:
     assert numbers == {"lab": [1, 1, 2], "lab/vision": [1, 0, 2], "team": [0, 0, 0]}
 
 
+def test_jobs_are_listed_by_queue(site: Site) -> None:
+    for path in ("lab", "lab/vision", "labs"):
+        create(site, path)
+    for queue in (None, "lab", "lab/vision", "labs"):
+        site.submit(name="train", queue=queue)
+    site.advance(1)
+
+    def ids(query: str) -> list[int]:
+        return [job["id"] for job in site.client.get(f"/v1/jobs?{query}").json()["jobs"]]
+
+    assert ids("queue=lab") == ids("queue=lab&active=true&name=train") == [2, 3]
+    assert ids("queue=lab&order=desc&limit=1") == [3]
+    assert (ids("queue=lab/vision"), ids("queue=labs&state=RUNNING"), ids("queue=other")) == ([3], [4], [])
+    error = site.client.get("/v1/jobs?queue=lab/").json()["error"]
+    assert error["field"] == "queue"
+    assert "each name must be 1 to 63 of" in error["message"]
+
+
 def test_only_administrators_set_queues(known: Site) -> None:
     for role in (Role.VIEWER, Role.USER, Role.OPERATOR):
         headers = known.user_header("ann", role)
@@ -227,6 +245,20 @@ def test_a_recurring_job_waits_for_room_in_its_queue_and_keeps_no_other_from_bei
     site.client.patch("/v1/queues/lab", json={"max_jobs": 1})
     site.recurring.sweep()
     assert [job.spec.queue for job in site.store.list_jobs()] == ["", "lab"]
+
+
+def test_a_queue_that_something_names_is_not_deleted(known: Site) -> None:
+    create(known, "lab")
+    job = {"cron": "0 3 * * *", "job": {"command": "true", "queue": "lab"}}
+    nightly = known.client.post("/v1/recurring", json=job).json()["id"]
+    token = known.client.post("/v1/tokens", json={"user": "ann", "queue": "lab"}).json()["id"]
+    answer = known.client.delete("/v1/queues/lab")
+    assert answer.status_code == 409
+    said = f"queue lab is named by the recurring job {nightly} and the token {token} (ann): "
+    assert answer.json()["error"]["message"] == said + "cancel and revoke what names it first"
+    known.client.delete(f"/v1/recurring/{nightly}")
+    known.client.delete(f"/v1/tokens/{token}")
+    assert known.client.delete("/v1/queues/lab").status_code == 200
 
 
 def test_a_login_comes_into_the_queue_of_its_group(site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from threading import Barrier
 
@@ -12,17 +13,19 @@ from hypothesis import strategies as st
 from scheduler import bounds
 from scheduler.errors import Conflict, InvalidInput, LimitReached, NotFound
 from scheduler.model.event import EventKind
+from scheduler.model.identity import Role, UserToken
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.queue import ANY_GPU, Queue, ancestry
 from scheduler.model.world import Changes
-from scheduler.store import SqlStore
+from scheduler.store import JobFilter, SqlStore
 from tests.databases import migrated_sqlite
 from tests.store import garbage
 from tests.store.conftest import OpenStore
 from tests.store.desk import NOW, SPEC, admitted, lead
 
+TOKEN = UserToken(0, "ann", Role.USER, "", "a", NOW, "root")
 FULL = Queue(
     "lab",
     NOW,
@@ -73,7 +76,7 @@ def test_an_event_says_what_changed(store: SqlStore) -> None:
     put(store, "lab", weight=2.0, members=("ann",))
     put(store, "lab", limit=((ANY_GPU, 16), ("H100", 4)), members=("bob",))
     put(store, "lab", limit=((ANY_GPU, 16), ("H100", 4)), members=("bob",))
-    store.delete_queue("lab", NOW)
+    store.delete_queue("lab", NOW, NOW)
     assert told(store) == [
         (EventKind.QUEUE_SET, "lab: created, weight 2, members 1 (with ann)"),
         (EventKind.QUEUE_SET, "lab: limit none -> 16 H100=4, weight 2 -> 1, members 1 (with bob, without ann)"),
@@ -107,14 +110,70 @@ def test_a_queue_is_deleted_once_nothing_is_inside(store: SqlStore) -> None:
     put(store, "lab/vision")
     put(store, "lab_2")
     with pytest.raises(Conflict, match="queue lab contains lab/vision: delete what is inside first"):
-        store.delete_queue("lab", NOW)
+        store.delete_queue("lab", NOW, NOW)
     ended(store, replace(SPEC, queue="lab/vision"))
     store.submit([replace(SPEC, queue="lab/vision")], NOW)
     with pytest.raises(Conflict, match="queue lab/vision contains 1 jobs that have not ended"):
-        store.delete_queue("lab/vision", NOW)
-    store.delete_queue("lab_2", NOW)
+        store.delete_queue("lab/vision", NOW, NOW)
+    store.delete_queue("lab_2", NOW, NOW)
     with pytest.raises(NotFound, match="queue 'lab_2' does not exist: there are lab"):
-        store.delete_queue("lab_2", NOW)
+        store.delete_queue("lab_2", NOW, NOW)
+
+
+def test_a_queue_stays_while_recurring_jobs_or_valid_tokens_name_it(store: SqlStore) -> None:
+    put(store, "lab")
+    put(store, "lab/vision")
+    store.add_recurring("0 3 * * *", "UTC", replace(SPEC, queue="lab/vision"), NOW)
+    with pytest.raises(
+        Conflict, match=r"^queue lab/vision is named by the recurring job r1: cancel what names it first$"
+    ):
+        store.delete_queue("lab/vision", NOW, NOW)
+    ann = store.add_token(replace(TOKEN, queue="lab/vision", expires_at=NOW + 60))
+    bob = store.add_token(replace(TOKEN, user="bob", digest="b", queue="lab/vision"))
+    store.add_token(replace(TOKEN, user="bob", digest="page", queue="lab/vision", made_from=bob))
+    store.add_recurring("0 4 * * *", "UTC", replace(SPEC, queue="lab/vision"), NOW)
+    said = (
+        rf"the recurring jobs r1, r2 and the tokens {ann} \(ann\), {bob} \(bob\): cancel and revoke what names it first"
+    )
+    with pytest.raises(Conflict, match=said):
+        store.delete_queue("lab/vision", NOW, NOW)
+    store.delete_recurring(1, NOW)
+    store.delete_recurring(2, NOW)
+    store.revoke_token(bob, NOW)
+    with pytest.raises(Conflict, match=rf"is named by the token {ann} \(ann\): revoke what names it first"):
+        store.delete_queue("lab/vision", NOW, NOW)
+    store.delete_queue("lab/vision", NOW, NOW + 60)
+    store.delete_queue("lab", NOW, NOW + 60)
+
+
+def test_nothing_that_names_a_queue_is_stored_without_it(store: SqlStore) -> None:
+    with pytest.raises(InvalidInput, match="queue: queue 'lab' does not exist"):
+        store.add_recurring("0 3 * * *", "UTC", replace(SPEC, queue="lab"), NOW)
+    with pytest.raises(InvalidInput, match="queue: queue 'lab' does not exist"):
+        store.add_token(replace(TOKEN, queue="lab"))
+    assert (store.list_recurring(), store.list_tokens().tokens) == ([], ())
+
+
+def test_a_token_is_not_stored_beside_the_deletion_of_its_queue(database_url: str, open_store: OpenStore) -> None:
+    stores = [open_store(database_url) for _ in range(2)]
+    put(stores[0], "lab")
+    both = Barrier(2)
+
+    def name() -> bool:
+        both.wait()
+        with suppress(InvalidInput):
+            return bool(stores[0].add_token(replace(TOKEN, queue="lab")))
+        return False
+
+    def delete() -> bool:
+        both.wait()
+        with suppress(Conflict):
+            stores[1].delete_queue("lab", NOW, NOW)
+            return True
+        return False
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(done.result() for done in (pool.submit(name), pool.submit(delete))) == [False, True]
 
 
 def test_a_job_needs_a_queue_that_exists(store: SqlStore) -> None:
@@ -140,6 +199,24 @@ def test_a_queue_takes_so_many_jobs_as_long_as_they_have_not_ended(store: SqlSto
     with pytest.raises(LimitReached, match="queue: lab contains 2 jobs that have not ended, of at most 2: wait until"):
         store.submit([vision], NOW)
     assert len(store.submit([SPEC], NOW)) == 1
+
+
+def test_the_jobs_of_a_queue_are_listed_with_those_of_queues_inside_it(store: SqlStore) -> None:
+    for path in ("lab", "lab/vision", "lab/vision/old", "lab_2", "labs"):
+        put(store, path)
+    over = replace(SPEC, queue="lab/vision/old")
+    ended(store, over)
+    store.delete_queue("lab/vision/old", NOW, NOW)
+    store.submit([SPEC, *(replace(SPEC, queue=path) for path in ("lab", "lab/vision", "lab_2", "labs"))], NOW)
+
+    def found(queue: str, *states: JobState) -> list[str]:
+        return [job.spec.queue for job in store.list_jobs(JobFilter(states=states, queue=queue))]
+
+    assert found("lab") == ["lab/vision/old", "lab", "lab/vision"]
+    assert found("lab", JobState.QUEUED, JobState.RUNNING) == ["lab", "lab/vision"]
+    assert found("lab", JobState.QUEUED, JobState.CANCELLED) == ["lab/vision/old", "lab", "lab/vision"]
+    assert found("lab/vision") == ["lab/vision/old", "lab/vision"]
+    assert (found("lab_2"), found("la"), found("lab/v")) == (["lab_2"], [], [])
 
 
 def test_two_submissions_do_not_both_get_the_last_place(database_url: str, open_store: OpenStore) -> None:

@@ -4,6 +4,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from scheduler.model.job_state import JobState
+from scheduler.model.queue import Queue
 from tests.eventually import becomes, eventually
 from tests.trainingjobs.conftest import Site
 
@@ -139,6 +140,22 @@ def test_a_rule_between_fields_is_told_in_the_status_until_it_is_mended(site: Si
     job_id = site.job_of("odd")
     site.settle()
     site.expect(job_id, JobState.RUNNING, workers=4)
+
+
+def test_a_full_queue_is_told_in_the_status_until_it_takes_the_job(site: Site) -> None:
+    site.store.set_queue("lab", lambda _: Queue("lab", site.clock.now(), max_jobs=1), site.clock.now())
+    first = site.settled("first", queue="lab")
+    site.apply("second", queue="lab")
+    status = site.await_status("second", phase="Waiting", reason="QueueFull")
+    assert status["message"].startswith("queue: lab contains 1 jobs that have not ended, of at most 1: wait until")
+    assert conditions(status) == {"Accepted": "False"}
+    for worker in site.get(first).workers:
+        site.cluster.crash(worker.id, 0)
+    site.settle()
+    site.await_status("first", phase="Succeeded")
+    site.control.look_at((site.kubernetes.namespace, "second"))
+    assert site.get(site.job_of("second")).spec.queue == "lab"
+    assert conditions(site.status("second"))["Accepted"] == "True"
 
 
 def test_objects_that_came_while_nobody_led_enter_once(site: Site) -> None:

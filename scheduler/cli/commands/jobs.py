@@ -10,12 +10,14 @@ import typer
 from scheduler.cli.client.client import Client
 from scheduler.cli.client.resolve import LIVE_STATES, AnyJobArgument, is_recurring, job_id
 from scheduler.cli.command import JOBS, Session, command
+from scheduler.cli.completion import complete_queue
 from scheduler.cli.input.quantities import pairs
 from scheduler.cli.render.live import redraw
 from scheduler.cli.render.output import emit_json, note, show
 from scheduler.cli.render.sparkline import Recent
 from scheduler.cli.render.tables import job_fields, job_table, recurring_fields, worker_table
 from scheduler.model.job_state import JobState
+from scheduler.model.queue import ROOT, ancestry
 
 _PAGE = 500
 
@@ -30,6 +32,15 @@ class Chosen:
     ] = None
     name: Annotated[str | None, typer.Option(help="Only jobs with this name.")] = None
     user: Annotated[str | None, typer.Option(help="Only jobs of this user.")] = None
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            "--queue",
+            metavar="PATH",
+            help="Only jobs of this queue and of the queues inside it.",
+            autocompletion=complete_queue,
+        ),
+    ] = None
     labels: Annotated[
         list[str] | None,
         typer.Option("--label", "-l", metavar="KEY=VALUE", help="Only jobs with this label; repeatable."),
@@ -42,7 +53,7 @@ class Chosen:
     def look(self, client: Client) -> "_Found":
         """Ask for them, and for recurring jobs where these may be meant, too."""
         found, more = _newest(client, self._query(), self.limit)
-        recurring = [] if self.states or self.labels else _recurring(client, self.name, self.user)
+        recurring = [] if self.states or self.labels else _recurring(client, self._named())
         return _Found(found, recurring, more)
 
     def _query(self) -> dict[str, Any]:
@@ -51,10 +62,14 @@ class Chosen:
             query["state"] = [state.value for state in self.states]
         elif not self.everything:
             query["state"] = LIVE_STATES
-        query |= {key: value for key, value in (("name", self.name), ("user", self.user)) if value is not None}
+        query |= self._named()
         if self.labels:
             query["label"] = [f"{key}={value}" for key, value in pairs(self.labels, "--label").items()]
         return query
+
+    def _named(self) -> dict[str, str]:
+        given = {"name": self.name, "user": self.user, "queue": self.queue}
+        return {key: value for key, value in given.items() if value is not None}
 
 
 def list_jobs(
@@ -134,10 +149,15 @@ def _newest(client: Client, query: dict[str, Any], limit: int) -> tuple[list[dic
     return found[::-1], after is not None
 
 
-def _recurring(client: Client, name: str | None, user: str | None) -> list[dict[str, Any]]:
-    """Recurring jobs of this name and user."""
+def _recurring(client: Client, wanted: dict[str, str]) -> list[dict[str, Any]]:
+    """Recurring jobs of this name, user and queue, as far as these are given."""
     every: list[dict[str, Any]] = client.get("/v1/recurring")["recurring"]
-    return [each for each in every if name in (None, each["name"]) and user in (None, each["user"])]
+
+    def chosen(each: dict[str, Any]) -> bool:
+        same = all(wanted.get(key) in (None, each[key]) for key in ("name", "user"))
+        return same and ("queue" not in wanted or wanted["queue"] in ancestry(each["queue"] or ROOT))
+
+    return [each for each in every if chosen(each)]
 
 
 def show_job(session: Session, job: AnyJobArgument) -> None:

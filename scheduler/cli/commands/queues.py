@@ -136,7 +136,10 @@ def show_all(session: Session) -> None:
 
 
 def delete(session: Session, path: PathArgument) -> None:
-    """Delete a queue that contains neither queues nor jobs that have not ended."""
+    """Delete a queue that contains neither queues nor jobs that have not ended.
+
+    Recurring jobs and valid tokens that name it must be cancelled and revoked first.
+    """
     session.client.delete(_address(path))
     if session.json:
         emit_json({"path": path})

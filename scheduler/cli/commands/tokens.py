@@ -1,7 +1,7 @@
 """`sched token`: the tokens of users, for administrators."""
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from scheduler.cli.completion import complete_queue
 from scheduler.cli.input.quantities import duration_seconds
 from scheduler.cli.render.output import Cell, Column, emit_json, note, say, show, table
 from scheduler.cli.render.times import span, stamp
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 View = dict[str, Any]
 
@@ -85,7 +88,7 @@ def show_all(session: Session) -> None:
     for row in view["unreadable"]:
         note(f"token {row['key']} cannot be read, and opens nothing: {row['reason']}")
     if view["tokens"]:
-        show(table(_COLUMNS, [_row(each, session.clock.now()) for each in view["tokens"]]))
+        show(_table(view["tokens"], session.clock.now()))
     else:
         note("no tokens: create one with sched token create --user NAME")
 
@@ -102,6 +105,14 @@ def revoke(
         say(f"token {token_id} revoked")
 
 
+def _table(tokens: list[View], now: float) -> "RenderableType":
+    """The queue has a column where a token names one."""
+    rows = [_row(each, now) for each in tokens]
+    if not any(each["queue"] for each in tokens):
+        return table(_COLUMNS, [row[:-1] for row in rows])
+    return table((*_COLUMNS, Column("QUEUE", fold=True)), rows)
+
+
 def _row(each: View, now: float) -> list[Cell]:
     return [
         str(each["id"]),
@@ -111,6 +122,7 @@ def _row(each: View, now: float) -> list[Cell]:
         stamp(each["created_at"]),
         each["created_by"] or "-",
         _state(each, now),
+        each["queue"] or "-",
     ]
 
 

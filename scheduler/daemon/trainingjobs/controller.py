@@ -24,13 +24,14 @@ from scheduler.daemon.trainingjobs.resource import (
     differs,
     frozen_fields,
     job_spec,
+    no_room,
     refusal,
     status_of,
     training_job,
 )
 from scheduler.engine.ports import EngineClock
 from scheduler.engine.tick import TickReport
-from scheduler.errors import InvalidInput, SchedulerError
+from scheduler.errors import InvalidInput, LimitReached, SchedulerError
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobSpec
@@ -153,7 +154,11 @@ class TrainingJobs:
             self._objects.write_finalizers(item, (*wanted.finalizers, FINALIZER))
             return
         if job is None:
-            job = self._submit(spec, suspend=wanted.suspend)
+            try:
+                job = self._submit(spec, suspend=wanted.suspend)
+            except LimitReached as error:
+                self._write(item, wanted, no_room(wanted, str(error), now))
+                raise  # it is tried again until there is room
         elif refused is None:
             self._ask(wanted, spec, job)
         with self._lock:

@@ -127,7 +127,7 @@ def _status_schema() -> Schema:
         "type": "object",
         "description": "Observed state, written by the scheduler.",
         "properties": {
-            "phase": {**_TEXT, "description": "State of the job, or Refused."},
+            "phase": {**_TEXT, "description": "State of the job; Waiting: its queue is full; or Refused."},
             "jobId": {**_COUNT, "description": "Id of the job in the scheduler, as in `sched show`."},
             "workers": {**_COUNT, "description": "Number of workers that are not leaving, without fixed ones."},
             "fixedWorkers": {**_COUNT, "description": "Number of live workers of the fixed group."},

@@ -22,6 +22,9 @@ Document = dict[str, Any]
 REFUSED = "Refused"
 #: Reason where a spec is no job.
 INVALID = "InvalidSpec"
+#: Phase and reason of an object whose queue takes no more jobs for now.
+WAITING = "Waiting"
+QUEUE_FULL = "QueueFull"
 #: States of a job, as phases are written.
 PHASES = {state: state.value.capitalize() for state in JobState}
 _ENDED = frozenset({REFUSED, *(PHASES[state] for state in JobState if state.terminal)})
@@ -193,12 +196,21 @@ def status_of(
 
 def refusal(wanted: TrainingJob, error: str, now: float) -> Document:
     """The status of an object that is no job."""
+    return _no_job(wanted, REFUSED, INVALID, error, now)
+
+
+def no_room(wanted: TrainingJob, error: str, now: float) -> Document:
+    """The status of an object that becomes a job once its queue takes one."""
+    return _no_job(wanted, WAITING, QUEUE_FULL, error, now)
+
+
+def _no_job(wanted: TrainingJob, phase: str, reason: str, message: str, now: float) -> Document:
     return {
-        "phase": REFUSED,
-        "reason": INVALID,
-        "message": error,
+        "phase": phase,
+        "reason": reason,
+        "message": message,
         "observedGeneration": wanted.generation,
-        "conditions": [_condition(wanted, "Accepted", False, INVALID, error, now)],
+        "conditions": [_condition(wanted, "Accepted", False, reason, message, now)],
     }
 
 

@@ -13,7 +13,7 @@ from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.schemas.data_views import DataProgressView, data_progress_view
-from scheduler.http.schemas.parameters import LINE, SQL_ID_MAX, JobNumber, Limit, split_label
+from scheduler.http.schemas.parameters import LINE, SQL_ID_MAX, JobNumber, Limit, QueueWithin, split_label
 from scheduler.http.schemas.requests import ChangeRequest, parse_request
 from scheduler.http.schemas.unreadable import UnreadableView, unreadable_views
 from scheduler.http.schemas.views import JobDetail, JobView, WorkerView, job_detail, job_view, worker_view
@@ -59,6 +59,7 @@ def list_jobs(
     ] = None,
     name: Annotated[str | None, Query(max_length=128, pattern=LINE, description="Only jobs of this name.")] = None,
     user: Annotated[str | None, Query(max_length=128, pattern=LINE, description="Only jobs of this user.")] = None,
+    queue: QueueWithin = None,
     label: Annotated[
         list[str] | None, Query(max_length=20, description="Only jobs with this label, key=value; repeatable.")
     ] = None,
@@ -72,6 +73,7 @@ def list_jobs(
         states=_states(state, active=active),
         name=name,
         user=user,
+        queue=queue,
         labels=tuple(split_label(text) for text in label or ()),
     )
     if active and state and not wanted.states:

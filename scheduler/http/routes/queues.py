@@ -161,8 +161,11 @@ def change_queue(services: ServicesDep, path: QueueParameter, body: Body) -> Res
 
 @router.delete("/v1/queues/{path:path}", response_model=QueueNamed, responses=documented(404, 409))
 def delete_queue(services: ServicesDep, path: QueueParameter) -> Response:
-    """Delete a queue that contains neither queues nor jobs that have not ended."""
-    services.store.delete_queue(path, services.clock.now())
+    """Delete a queue that contains neither queues nor jobs that have not ended.
+
+    Recurring jobs and valid tokens that name it must be cancelled and revoked first.
+    """
+    services.store.delete_queue(path, services.clock.now(), services.clock.wall())
     _changed(services)
     view: QueueNamed = {"path": path}
     return JsonResponse(view)

@@ -16,6 +16,9 @@ WorkerPath = Annotated[
     str, Path(max_length=40, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$", description="Id of the worker, such as 12-3.")
 ]
 QueueParameter = Annotated[QueuePath, Path(description="Path of the queue, such as lab/vision.")]
+QueueWithin = Annotated[
+    QueuePath | None, Query(description="Only jobs of this queue and of the queues inside it, such as lab/vision.")
+]
 Limit = Annotated[
     int, Query(ge=1, le=SQL_ID_MAX, description="Maximum number of results; the server may return fewer.")
 ]

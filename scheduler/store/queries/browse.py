@@ -18,7 +18,7 @@ from scheduler.store.codec.json_text import label_needle, members_from_text
 from scheduler.store.codec.reading import SetAside, unreadable
 from scheduler.store.codec.rows import NODE_COLUMNS, event_from_row, events_from_rows, read_nodes
 from scheduler.store.records import JobFilter, JobPage, WorkerPage
-from scheduler.store.sql.engine_tables import IS_CURRENT, events, generations, jobs, workers
+from scheduler.store.sql.engine_tables import IS_CURRENT, IS_OF_A_QUEUE, events, generations, jobs, workers
 
 
 def get_job(connection: Connection, job_id: JobId, aside: SetAside) -> Job | None:
@@ -48,6 +48,10 @@ def list_jobs(
         query = query.where(jobs.c.name == wanted.name)
     if wanted.user is not None:
         query = query.where(jobs.c.user_name == wanted.user)
+    if wanted.queue is not None:
+        query = query.where(_within(wanted.queue))
+        if wanted.states and not any(state.terminal for state in wanted.states):
+            query = query.where(IS_OF_A_QUEUE)  # says nothing new, but opens the index of these jobs
     for key, value in wanted.labels:
         # LIKE would ignore case on SQLite, and its own name for "contains" each database has.
         query = query.where(func.replace(jobs.c.labels, label_needle(key, value), "") != jobs.c.labels)
@@ -55,6 +59,13 @@ def list_jobs(
     found = _with_workers(connection, rows, aside)
     unread = tuple(row for row in aside.rows if row.table == jobs.name)
     return JobPage(tuple(found), unread, rows[-1].id if len(rows) == limit else None)
+
+
+def _within(path: str) -> ColumnElement[bool]:
+    """Holds for jobs of the queue and of those inside it, also of queues that do not exist any more."""
+    inside = f"{path}/"
+    # Neither a range nor LIKE: the first is a prefix in some collations only, the second ignores case on SQLite.
+    return (jobs.c.queue == path) | (func.substr(jobs.c.queue, 1, len(inside)) == inside)
 
 
 def _with_workers(connection: Connection, rows: Sequence[Row[Any]], aside: SetAside) -> list[Job]:

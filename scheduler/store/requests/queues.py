@@ -17,6 +17,7 @@ from scheduler.model.queue_changes import difference
 from scheduler.model.queue_tree import QUEUES_MAX, check_path, listed, unknown_queue
 from scheduler.store.codec.reading import SetAside, only
 from scheduler.store.codec.rows import event_values, intent_values, queue_from_row, queue_values
+from scheduler.store.requests import recurring, tokens
 from scheduler.store.sql.bulk_statements import Statements
 from scheduler.store.sql.engine_tables import IS_OF_A_QUEUE, jobs
 from scheduler.store.sql.request_tables import queues
@@ -70,8 +71,11 @@ def write(
     return after
 
 
-def delete(connection: Connection, statements: Statements, path: str, now: float) -> None:
-    """Remove the queue. Raises `NotFound`, or `Conflict` while it contains queues or jobs that have not ended."""
+def delete(connection: Connection, statements: Statements, path: str, now: float, wall: float) -> None:
+    """Remove the queue. Raises `NotFound`, or `Conflict` while it contains or is named by anything that is in use.
+
+    `wall`: the present moment of the machine's clock, by which tokens expire.
+    """
     taken = take_ids(connection, intents=1, events=1)
     paths = set(connection.execute(_PATHS).scalars())
     if path not in paths:
@@ -82,6 +86,8 @@ def delete(connection: Connection, statements: Statements, path: str, now: float
         raise Conflict(
             f"queue {path} contains {unfinished} jobs that have not ended: cancel them, or wait for their end"
         )
+    if named := _names(recurring.naming(connection, path), tokens.naming(connection, path, wall)):
+        raise Conflict(f"queue {path} is named by {named}")
     connection.execute(queues.delete().where(queues.c.path == path))
     _tell(connection, statements, taken, Event(now, EventKind.QUEUE_DELETED, detail=path), path)
 
@@ -104,6 +110,30 @@ def admit(connection: Connection, specs: Sequence[JobSpec]) -> None:
         if max_jobs is not None:
             coming = sum(count for queue, count in wanted.items() if path in ancestry(queue))
             _check_room(path, max_jobs, _unfinished(connection, path), coming)
+
+
+def check_named(connection: Connection, path: str) -> None:
+    """Check that there is a queue of this name, before something is stored that names it. Raises `InvalidInput`."""
+    if path == ROOT:
+        return
+    take_ids(connection)  # none, but a deletion comes before or after this
+    paths = set(connection.execute(_PATHS).scalars())
+    if path not in paths:
+        raise InvalidInput("queue", unknown_queue(path, paths))
+
+
+def _names(recurring_jobs: Sequence[int], of_users: Sequence[tuple[int, str]]) -> str:
+    """What names a queue and would be without one, and what to do about it, in one line; empty if nothing does."""
+    parts, todo = [], []
+    if recurring_jobs:
+        names = [f"r{number}" for number in recurring_jobs]
+        parts.append(f"the recurring job{'s' * (len(names) > 1)} {listed(names)}")
+        todo.append("cancel")
+    if of_users:
+        names = [f"{number} ({user})" for number, user in of_users]
+        parts.append(f"the token{'s' * (len(names) > 1)} {listed(names)}")
+        todo.append("revoke")
+    return f"{' and '.join(parts)}: {' and '.join(todo)} what names it first" if parts else ""
 
 
 def _check_room(path: str, max_jobs: int, unfinished: int, coming: int) -> None:

@@ -32,6 +32,11 @@ def present(connection: Connection, aside: SetAside) -> list[Recurring]:
     return list(aside.read(recurring, rows, recurring_from_row))
 
 
+def naming(connection: Connection, queue: str) -> list[int]:
+    """Ids of those whose jobs belong to the queue, as far as they can be read."""
+    return [each.id for each in present(connection, SetAside()) if each.spec.queue == queue]
+
+
 def delete(connection: Connection, recurring_id: int, now: float) -> bool:
     """Whether there was one to delete."""
     changed = recurring.update().where(recurring.c.id == recurring_id, _PRESENT).values(deleted_at=now)

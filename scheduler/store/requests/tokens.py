@@ -1,6 +1,6 @@
 """Tokens of users. A revoked one stays for a while, so that whoever still sends it is told why it opens nothing."""
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import ColumnElement, Connection, func, insert, select
 
 from scheduler.errors import Conflict, NotFound
 from scheduler.model.identity import UserToken
@@ -17,8 +17,7 @@ _MARK = select(func.count(), func.max(tokens.c.id), func.count(tokens.c.revoked_
 
 def add(connection: Connection, token: UserToken) -> int:
     """Store it under a new id, which is returned. Raises `Conflict` where there are too many."""
-    unexpired = tokens.c.expires_at.is_(None) | (tokens.c.expires_at > token.created_at)
-    valid = select(func.count()).select_from(tokens).where(_NOT_REVOKED, unexpired)
+    valid = select(func.count()).select_from(tokens).where(_NOT_REVOKED, _unexpired(token.created_at))
     if connection.execute(valid).scalar_one() >= TOKENS_MAX:
         raise Conflict(f"there are {TOKENS_MAX:,} tokens already: revoke those that nobody needs")
     row = {
@@ -34,6 +33,19 @@ def add(connection: Connection, token: UserToken) -> int:
         "queue": token.queue,
     }
     return int(connection.execute(insert(tokens).values(row).returning(tokens.c.id)).scalar_one())
+
+
+def naming(connection: Connection, queue: str, now: float) -> list[tuple[int, str]]:
+    """Id and user of the tokens that open something and whose queue it is, without those that were made from them."""
+    columns = (tokens.c.id, tokens.c.user_name, tokens.c.made_from)
+    mine = select(*columns).where(tokens.c.queue == queue, _NOT_REVOKED, _unexpired(now)).order_by(tokens.c.id)
+    rows = connection.execute(mine).all()
+    ids = {row.id for row in rows}
+    return [(row.id, row.user_name) for row in rows if row.made_from not in ids]
+
+
+def _unexpired(now: float) -> ColumnElement[bool]:
+    return tokens.c.expires_at.is_(None) | (tokens.c.expires_at > now)
 
 
 def revoke(connection: Connection, token_id: int, now: float) -> None:
