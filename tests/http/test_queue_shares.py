@@ -28,8 +28,8 @@ def view(site: Site, path: str) -> dict[str, Any]:
 
 def test_a_queue_says_what_it_holds_wants_and_is_entitled_to(divided: Site) -> None:
     left, right = view(divided, "left"), view(divided, "right")
-    assert [left[f"slots_{name}"] for name in ("held", "wanted", "entitled", "guaranteed")] == [4, 4, 1.5, 0]
-    assert [right[f"slots_{name}"] for name in ("held", "wanted", "entitled", "guaranteed")] == [0, 3, 2.5, 1]
+    assert [left[f"slots_{name}"] for name in ("held", "wanted", "entitled", "guaranteed")] == [4, 4, 2, 0]
+    assert [right[f"slots_{name}"] for name in ("held", "wanted", "entitled", "guaranteed")] == [0, 3, 2, 1]
     assert left["users"] == []
 
 
@@ -37,13 +37,13 @@ def test_explain_says_why_a_job_cannot_take_from_other_queues(divided: Site) -> 
     job = divided.client.get("/v1/jobs").json()["jobs"][-1]["id"]
     summary = divided.client.get(f"/v1/jobs/{job}/explain").json()["summary"]
     assert "queues that hold more than they are entitled to, do not hold enough slots" in summary
-    assert "Queue right holds 0 of the 2.5 slots that it is entitled to." in summary
+    assert "Queue right holds 0 of the 2 slots that it is entitled to." in summary
 
 
 def test_metrics_have_the_slots_of_each_queue(divided: Site) -> None:
     text = divided.client.get("/metrics").text
     assert 'sched_queue_slots{queue="left",state="held"} 4' in text
-    assert 'sched_queue_slots{queue="right",state="entitled"} 2.5' in text
+    assert 'sched_queue_slots{queue="right",state="entitled"} 2' in text
     for path in ("right", "left"):
         for job in divided.client.get("/v1/jobs").json()["jobs"]:
             divided.client.post(f"/v1/jobs/{job['id']}/cancel")
