@@ -18,7 +18,7 @@ _STOP_EVENTS: dict[JobState, EventKind] = {
 }
 
 #: Reasons for which a job is stopped although it could go on.
-_TAKEN_FROM = frozenset({StopReason.PREEMPTED, StopReason.REBALANCED})
+_TAKEN_FROM = frozenset({StopReason.PREEMPTED, StopReason.REBALANCED, StopReason.RECLAIMED})
 
 
 def ask_to_leave(

@@ -24,7 +24,7 @@ TURN_SECONDS = 30.0
 PARTS_MAX = 200
 USERS_MAX = 1000
 TIME_MAX = 1e11
-_TAKEN = (StopReason.PREEMPTED.value, StopReason.REBALANCED.value)
+_TAKEN = (StopReason.PREEMPTED.value, StopReason.REBALANCED.value, StopReason.RECLAIMED.value)
 #: A span that ends this close to now counts as current: the client's clock may be behind.
 _NOW_SECONDS = 60.0
 
