@@ -84,6 +84,8 @@ SHARE = Bound(1e-20, 1e6, zero=True)
 EFFICIENCY = Bound(1e-9, 1.0)
 #: Slots times seconds, as measured or estimated.
 SLOT_SECONDS = Bound(1e-9, 1e40, zero=True)
+#: What a slot costs for an hour.
+PRICE = Bound(1e-9, 1e9, zero=True)
 #: A multiple of something, in settings.
 FACTOR = Bound(1e-6, 1e6, zero=True)
 #: Slots that may be given out per slot that exists.

@@ -17,8 +17,9 @@ from scheduler.config.load import variable
 _HEAD = """
 `sched serve` takes a setting from its own options, else from a variable of the environment, else from the TOML file
 that `--config` names, else from its default. Each variable stands below its setting; a list is separated by commas
-there. Two underscores stand between group and name. The daemon refuses to start when a setting breaks a rule, or when a
-variable has one underscore where two belong, and names it. A number of seconds is at least 0 and may have a fraction.
+there, and a table is such a list of NAME=VALUE. Two underscores stand between group and name. The daemon refuses to
+start when a setting breaks a rule, or when a variable has one underscore where two belong, and names it. A number of
+seconds is at least 0 and may have a fraction.
 
 ```toml
 database_url = "postgresql+psycopg://sched@db/sched"
@@ -81,6 +82,8 @@ def _type(name: str, schema: Mapping[str, Any]) -> str:
     if rule.get("type") == "array":
         items = {"integer": "whole numbers", "string": "words", "object": "tables"}[rule["items"]["type"]]
         return f"list of {items}"
+    if rule.get("type") == "object":
+        return f"table of {_TYPES[rule['additionalProperties']['type']]}s"
     if rule.get("format") == "path":
         return "path"
     word = next((unit for end, unit in _UNITS if name.endswith(end)), _TYPES[rule["type"]])

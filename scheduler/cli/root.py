@@ -24,6 +24,7 @@ from scheduler.cli.commands import (
     submit,
     tokens,
     top,
+    usage,
     webhooks,
     whatif,
 )
@@ -78,6 +79,7 @@ for module in (
     events,
     top,
     report,
+    usage,
     nodes,
     bookings,
     login,

@@ -18,3 +18,15 @@ def _words(value: Any) -> Any:
 
 #: For settings that are lists.
 WORDS = BeforeValidator(_words)
+
+
+def _pairs(value: Any) -> Any:
+    """A variable of the environment holds a table as NAME=VALUE with commas between them."""
+    if not isinstance(value, str):
+        return value
+    pairs = (pair.partition("=") for pair in _words(value))
+    return {name.strip(): found.strip() for name, _, found in pairs}
+
+
+#: For settings that are tables.
+PAIRS = BeforeValidator(_pairs)

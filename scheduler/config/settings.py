@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 
 from scheduler.bounds import TOKEN_PATTERN
 from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings
-from scheduler.config.numbers import Duration, Factor, Heartbeat, Seconds, SlotSeconds
-from scheduler.config.section import WORDS, Section
+from scheduler.config.numbers import Duration, Factor, Heartbeat, Price, Seconds, SlotSeconds
+from scheduler.config.section import PAIRS, WORDS, Section
 from scheduler.config.webhook_secret import with_a_key
 
 Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
@@ -309,6 +309,17 @@ class RetentionSettings(Section):
     )
 
 
+class UsageSettings(Section):
+    """Accounts of what queues and users hold."""
+
+    prices: Annotated[dict[Annotated[str, Field(min_length=1, max_length=253)], Price], PAIRS] = Field(
+        default={},
+        max_length=1000,
+        description="Price of a slot for an hour by GPU type, in any currency; `*`: of the types that are not named, "
+        "which cost nothing without it.",
+    )
+
+
 class LogSettings(Section):
     """What the daemon writes to stderr in addition to warnings and errors."""
 
@@ -339,6 +350,7 @@ class Settings(Section):
     kubernetes: KubernetesSettings = KubernetesSettings()
     http: HttpSettings = HttpSettings()
     retention: RetentionSettings = RetentionSettings()
+    usage: UsageSettings = UsageSettings()
     log: LogSettings = LogSettings()
     tracing: TracingSettings = TracingSettings()
     webhooks: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")], WebhookSettings] = Field(

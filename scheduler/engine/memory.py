@@ -5,10 +5,11 @@ from scheduler.engine.absorb.dirty_jobs import DirtyJobs
 from scheduler.engine.apply.sent_actions import SentActions
 from scheduler.engine.attribution.caution import Caution
 from scheduler.engine.ports import TickInputs
+from scheduler.engine.state.accounts import Accounts
 from scheduler.engine.state.reports import Liveness, ReportBox
 from scheduler.engine.timing.wall_watch import WallWatch
 from scheduler.model.event import EventKind
-from scheduler.model.world import Changes
+from scheduler.model.world import Changes, World
 
 
 class Memory:
@@ -21,6 +22,7 @@ class Memory:
         self.dirty_jobs = DirtyJobs(settings, self.liveness)
         self.sent = SentActions()
         self.wall = WallWatch()
+        self.accounts = Accounts()
         #: The plan stays empty until this time unless something that matters changes; None: it may not be empty.
         self.calm_until: float | None = None
         #: The newest term in which this engine has led.
@@ -41,9 +43,10 @@ class Memory:
         if self.caution is not None:
             self.caution.begin()
 
-    def take_over(self, now: float) -> None:
-        """Begin to hear: what was said to an engine before this one is not known."""
+    def take_over(self, world: World, now: float) -> None:
+        """Begin to hear, with a world that was loaded: what was said to an engine before this one is not known."""
         self.look_at_everything()
+        self.accounts.begin(world)
         self.liveness.since = now
 
     def look_at_everything(self) -> None:

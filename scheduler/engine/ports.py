@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from scheduler.model.account import Holding
 from scheduler.model.booking import Booking
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.export import Export
@@ -132,6 +133,8 @@ class StoredWorld:
     #: As `World.ahead_seconds`.
     ahead_seconds: float = 0.0
     queues: Sequence[Queue] = ()
+    #: Of the accounts that hold anything.
+    holdings: Sequence[Holding] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,8 @@ class StoredNews:
     unreadable: Sequence[Unreadable] = ()
     ahead_seconds: float = 0.0
     queues: Sequence[Queue] = ()
+    #: Of the accounts that hold something else since.
+    holdings: Sequence[Holding] = ()
 
 
 @dataclass(frozen=True, slots=True)

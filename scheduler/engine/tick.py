@@ -250,7 +250,8 @@ class Engine:
             yield Step.ABSORBED
             decided, violations = self._deciding.plan(changeset)
         yield Step.PLANNED
-        changes = self._commit(changeset.changes(), lease, inputs)
+        changes = self._memory.accounts.charged(changeset.base, changeset.changes(), now)
+        changes = self._commit(changes, lease, inputs)
         world = self.world = changeset.base.evolve(changes)
         yield Step.COMMITTED
         self._post(world, changes, inputs, decided)
@@ -270,7 +271,7 @@ class Engine:
         if self.world is not None and not self._follower.repaired(now):
             return self.world
         world = self._follower.take_over()
-        self._memory.take_over(now)
+        self._memory.take_over(world, now)
         return world
 
     def _observe(self, world: World, now: float) -> Observation:

@@ -36,6 +36,7 @@ from scheduler.http.routes import (
     shards,
     submit,
     tokens,
+    usage,
     webhooks,
     whatif,
     workers,
@@ -65,7 +66,7 @@ _BODIES = (
 )
 _USER_ROUTERS = (
     *(submit, whatif, jobs, explain, idle, logs, events, nodes, bookings, queues, recurring, cluster),
-    *(report, webhooks, live, history, tokens, page_login, audit),
+    *(report, usage, webhooks, live, history, tokens, page_login, audit),
 )
 
 

@@ -13,6 +13,8 @@ TABLES = (
     "intents",
     "bookings",
     "queues",
+    "holdings",
+    "usage",
     "recurring",
     "webhooks",
     "data_queues",

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from scheduler.model.account import AccountKey, Charge, Holding
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.event import Event
 from scheduler.model.foreign import Awaited, ForeignUse
@@ -114,10 +115,14 @@ class Changes:
     bookings: tuple[Booking, ...] = ()
     #: As `World.ahead_seconds`; None: as it was.
     ahead_seconds: float | None = None
+    #: Of accounts that hold something else from now on, and what they are charged for what they held until now.
+    holdings: tuple[Holding, ...] = ()
+    charges: tuple[Charge, ...] = ()
 
     def __bool__(self) -> bool:
         changed = self.jobs or self.workers or self.nodes or self.forgotten or self.events or self.bookings
-        return bool(changed or self.published or self.intents_done or self.ahead_seconds is not None)
+        accounts = self.holdings or self.charges
+        return bool(changed or accounts or self.published or self.intents_done or self.ahead_seconds is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,6 +165,8 @@ class World:
     bookings: Mapping[str, Booking] = field(default_factory=dict)
     #: By path; the root is not among them.
     queues: Mapping[str, Queue] = field(default_factory=dict)
+    #: Of the accounts that hold anything. No decision looks at them.
+    holdings: Mapping[AccountKey, Holding] = field(default_factory=dict)
     #: Rows that cannot be read, so that what they tell of is not here.
     unreadable: tuple[Unreadable, ...] = ()
     #: How far people's clocks are ahead of the engine's, as far as that was confirmed: bookings stand by it.
@@ -181,9 +188,16 @@ class World:
         unreadable: Iterable[Unreadable] = (),
         ahead_seconds: float = 0.0,
         queues: Iterable[Queue] = (),
+        holdings: Iterable[Holding] = (),
     ) -> "World":
         """The world that these rows describe; terminal jobs are left out."""
-        rows = Changes(tuple(jobs), nodes=tuple(nodes), bookings=tuple(bookings), ahead_seconds=ahead_seconds)
+        rows = Changes(
+            tuple(jobs),
+            nodes=tuple(nodes),
+            bookings=tuple(bookings),
+            ahead_seconds=ahead_seconds,
+            holdings=tuple(holdings),
+        )
         by_path = {queue.path: queue for queue in queues}
         return World(unreadable=tuple(unreadable), queues=by_path).evolve(rows)
 
@@ -239,8 +253,9 @@ class World:
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
         ahead_seconds = self.ahead_seconds if changes.ahead_seconds is None else changes.ahead_seconds
         rows = changes.jobs or changes.nodes or changes.forgotten or changes.bookings
+        holdings = _held_on(self.holdings, changes.holdings)
         if not rows and ahead_seconds == self.ahead_seconds:
-            return self
+            return self if holdings is self.holdings else replace(self, holdings=holdings)
         jobs = {job.id: job for job in changes.jobs}
         nodes = self.nodes
         if changes.nodes:
@@ -267,6 +282,7 @@ class World:
             withheld=self.withheld,
             bookings=bookings,
             queues=self.queues,
+            holdings=holdings,
             unreadable=self.unreadable,
             ahead_seconds=ahead_seconds,
             reserved=_moved(self.reserved, jobs, lambda job: bool(job.reservation)),
@@ -333,6 +349,14 @@ def _moved(
         del after[job_id]
     after.update(come)
     return after
+
+
+def _held_on(before: Mapping[AccountKey, Holding], changed: Iterable[Holding]) -> Mapping[AccountKey, Holding]:
+    """The accounts that hold anything after some changed; the same mapping where none did."""
+    if not changed:
+        return before
+    after = {**before, **{holding.key: holding for holding in changed}}
+    return {key: holding for key, holding in after.items() if holding.slots}
 
 
 def _has_leavers(job: Job) -> bool:

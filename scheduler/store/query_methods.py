@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from scheduler.model.account import AccountSum
 from scheduler.model.booking import Booking
 from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
@@ -12,7 +13,7 @@ from scheduler.model.node import Node
 from scheduler.model.report import Report, Usage, Window
 from scheduler.model.worker import Worker
 from scheduler.store.database_access import DatabaseAccess
-from scheduler.store.queries import browse, report, slot_usage
+from scheduler.store.queries import accounts, browse, report, slot_usage
 from scheduler.store.records import JobFilter, JobPage, WorkerPage
 from scheduler.store.requests import bookings
 
@@ -112,3 +113,13 @@ class QueryMethods(DatabaseAccess):
         """Results of the window, with the `users` users that held most."""
         with self._database.read() as connection:
             return report.report(connection, window, classes, users)
+
+    def accounts(self, span: accounts.Span, by: Collection[str]) -> list[AccountSum]:
+        """What accounts came to in these hours, by any of queue, user, gpu_type and job."""
+        with self._database.read() as connection:
+            return accounts.sums(connection, span, by)
+
+    def first_hour(self) -> int | None:
+        """The hour in which accounts begin; None: nothing was ever held."""
+        with self._database.read() as connection:
+            return accounts.first_hour(connection)

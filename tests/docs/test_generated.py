@@ -73,6 +73,7 @@ VALUES = {
     ("policy", "oversell_utilization_max"): "0.5",
     ("local", "slots"): "3",
     ("kubernetes", "yield_to_priority"): "7",
+    ("usage", "prices"): "H100=2.5,*=1.0",
     ("kubernetes", "kubeconfig"): "/k",
     ("kubernetes", "gpu_exporter"): "gpu-operator/app=dcgm",
 }
@@ -100,6 +101,8 @@ def value_at(settings: Settings, path: tuple[str, ...]) -> Any:
 
 
 def text_of(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}={each}" for name, each in value.items())
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

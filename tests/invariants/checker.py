@@ -307,7 +307,8 @@ class StoredWorlds:
         revision = self._read_revision()
         if revision != self._revision:
             stored = self._store.load_world()
-            self._revision, self._world = revision, Snapshot.of(stored.jobs, stored.nodes, stored.bookings)
+            self._revision = revision
+            self._world = Snapshot.of(stored.jobs, stored.nodes, stored.bookings, holdings=stored.holdings)
         return self._world
 
 
@@ -316,7 +317,7 @@ def _without(stored: Snapshot, jobs: Collection[JobId]) -> Snapshot:
     if not jobs:
         return stored
     left = (job for job in (*stored.all_jobs(), *stored.held.values()) if job.id not in jobs)
-    return Snapshot.of(left, stored.nodes.values(), stored.bookings.values())
+    return Snapshot.of(left, stored.nodes.values(), stored.bookings.values(), holdings=stored.holdings.values())
 
 
 def equals_store(snapshot: Snapshot, fresh: Snapshot) -> None:
@@ -329,6 +330,7 @@ def equals_store(snapshot: Snapshot, fresh: Snapshot) -> None:
         (snapshot.nodes, fresh.nodes, "nodes"),
         (snapshot.usage, fresh.usage, "usage"),
         (snapshot.bookings, fresh.bookings, "bookings"),
+        (snapshot.holdings, fresh.holdings, "holdings"),
     ):
         differing = {
             key: (mine.get(key), loaded.get(key)) for key in {*mine, *loaded} if mine.get(key) != loaded.get(key)

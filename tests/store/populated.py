@@ -1,5 +1,6 @@
 """A world with rows in every table."""
 
+from scheduler.model.account import AccountKey, Charge
 from scheduler.model.audit import AuditRecord
 from scheduler.model.data import DataSet
 from scheduler.model.identity import Role, UserToken
@@ -10,6 +11,7 @@ from scheduler.model.job_state import JobState
 from scheduler.model.queue import Queue
 from scheduler.model.ranges import NOTHING
 from scheduler.model.shard_calls import ReaderKey, ShardCall
+from scheduler.model.world import Changes
 from scheduler.store.records import ShardsAsked
 from tests.world import World
 
@@ -34,6 +36,9 @@ def populate(world: World) -> JobId:
     world.store.add_token(UserToken(0, "ann", Role.USER, "", "00ff", world.clock.now(), "root"))
     world.store.add_audit([AuditRecord(world.clock.now(), "ann", "token", "::1", "POST", "/v1/jobs", "job 1", 201)])
     world.advance(20)
+    assert world.engine.lease is not None
+    charge = Charge(0, AccountKey("", "ann", ""), 60.0, 0.0, 0.0)
+    world.store.commit(Changes(charges=(charge,)), world.engine.lease, world.clock.now())
     job = world.board.world and world.board.world.job(first)
     assert job is not None
     assert job.state is JobState.RUNNING

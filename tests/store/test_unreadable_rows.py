@@ -27,6 +27,8 @@ SPOILT: dict[str, tuple[str, Any]] = {
     "intents": ("kind", "NONSENSE"),
     "bookings": ("workers", 0),
     "queues": ("members", "[["),
+    "holdings": ("lent_slots", -1.0),
+    "usage": ("held_seconds", -1.0),
     "recurring": ("spec", "[["),
     "webhooks": ("name", "a\0b"),
     "generations": ("members", "[["),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scheduler.cli.command import WATCH, Session, command
-from scheduler.cli.input.quantities import duration_seconds, moment
+from scheduler.cli.input.quantities import past_moment
 from scheduler.cli.render.output import Column, emit_json, fields, note, say, show, table
 from scheduler.cli.render.sparkline import shares, sparkline
 from scheduler.cli.render.times import span, stamp
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 View = dict[str, Any]
 
-_DATE = re.compile(r"\d{4}-")
 _NAME = re.compile(r"\b(?:jobs|events)_since\b")
 
 
@@ -39,9 +38,9 @@ def report(
 ) -> None:
     """Summarize a time range: utilization, wait by priority, preemptions, lost work, top users."""
     now = session.clock.now()
-    query = {"since": _time(since, "--since", now), "users": users}
+    query = {"since": past_moment(since, "--since", now), "users": users}
     if until.strip().lower() != "now":  # the daemon knows best when that is
-        query["until"] = _time(until, "--until", now)
+        query["until"] = past_moment(until, "--until", now)
     view = session.client.get("/v1/report", query)
     if html is not None:
         _write(html, view)
@@ -52,13 +51,6 @@ def report(
         _show(view)
     for sentence in missing(view):
         note(f"sched: incomplete report: {sentence}")
-
-
-def _time(text: str, option: str, now: float) -> float:
-    """Unix time of `7d` (seven days ago), or of a text that begins with a year. Raises `InvalidInput`."""
-    if text.strip().lower() == "now" or _DATE.match(text.strip()):
-        return moment(text, option, now)
-    return max(0.0, now - duration_seconds(text, option))
 
 
 def missing(view: View) -> list[str]:

@@ -9,6 +9,7 @@ from scheduler.errors import InvalidInput
 _UNIT_MIB = {"": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 _CLOCK = re.compile(r"(\d+):([0-5]\d)(?::([0-5]\d))?")
+_DATE = re.compile(r"\d{4}-")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?")
 
 
@@ -52,6 +53,13 @@ def moment(text: str, option: str, now: float) -> float:
     except (ValueError, OverflowError):
         rule = f'{text!r} is not a valid time: use 18:00, "in 30m", 2030-05-01T18:00 or now'
         raise InvalidInput(option, rule) from None
+
+
+def past_moment(text: str, option: str, now: float) -> float:
+    """Unix time of `7d` (seven days ago), of `now`, or of a text that begins with a year. Raises `InvalidInput`."""
+    if text.strip().lower() == "now" or _DATE.match(text.strip()):
+        return moment(text, option, now)
+    return max(0.0, now - duration_seconds(text, option))
 
 
 def _next_on_the_clock(wanted: time, now: float) -> float:

@@ -41,12 +41,17 @@ def page(view: View, missing: Sequence[str]) -> str:
         "<h1>Cluster report</h1>",
         f"<p>{stamp(view['since'])} to {stamp(view['until'])} ({zone(view['until'])})</p>",
         *notes,
-        _table(("", ""), facts, numbers=False),
+        html_table(("", ""), facts, numbers=False),
         *_utilization(view),
         *_waits(view),
         *_preemptions(view),
         *_users(view),
     ]
+    return document(title, body)
+
+
+def document(title: str, body: Iterable[str]) -> str:
+    """A whole page of these parts."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{markup(title)}</title>'
     begin = f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head><body>'
     return "\n".join([begin, *body, "</body></html>"])
@@ -76,7 +81,7 @@ def _waits(view: View) -> Iterable[str]:
     if rows:
         yield bars("Wait for a start, by priority", rows)
     head = ("Priority", "Starts", "Mean", "Median", "P90", "P99", "Longest", "Waiting now")
-    yield _table(head, wait_rows(view))
+    yield html_table(head, wait_rows(view))
 
 
 def _preemptions(view: View) -> Iterable[str]:
@@ -99,7 +104,7 @@ def _users(view: View) -> Iterable[str]:
     ]
     if rows:
         yield bars("Slot-hours by user", rows)
-    yield _table(("User", "Jobs", "Slot-hours", "Shared", "Share"), user_rows(view))
+    yield html_table(("User", "Jobs", "Slot-hours", "Shared", "Share"), user_rows(view))
 
 
 def _key(names: Iterable[str]) -> str:
@@ -113,9 +118,11 @@ def _times(view: View) -> list[str]:
     return [stamp(at)[5:16] if days else stamp(at)[11:16] for at in marks]
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1, numbers: bool = True) -> str:
+    """A table whose first columns, so many, are texts, and whose others are numbers unless nothing in it is."""
+
     def cells(tag: str, row: Sequence[str]) -> str:
-        kinds = ["" if not numbers or index == 0 else ' class="n"' for index in range(len(row))]
+        kinds = ["" if not numbers or index < texts else ' class="n"' for index in range(len(row))]
         return "".join(f"<{tag}{kind}>{markup(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
 
     top = f"<thead><tr>{cells('th', head)}</tr></thead>" if any(head) else ""

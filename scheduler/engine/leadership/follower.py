@@ -88,7 +88,7 @@ class Follower:
         return self._shown_with(stored, [job for job in stored.jobs if job.id not in without]), tuple(unloaded)
 
     def _shown_with(self, stored: StoredWorld, jobs: Sequence[Job]) -> World:
-        rows = (stored.nodes, stored.bookings, stored.unreadable, stored.ahead_seconds, stored.queues)
+        rows = (stored.nodes, stored.bookings, stored.unreadable, stored.ahead_seconds, stored.queues, stored.holdings)
         world = World.of(jobs, *rows)
         self._board.load(world, stored.admitted_job_id)
         return world
@@ -106,7 +106,13 @@ def _fails(job: Job) -> Failure | None:
 
 def _changes(world: World, news: StoredNews) -> Changes:
     bookings = tuple(_bookings(world, news.bookings))
-    return Changes(jobs=tuple(news.jobs), nodes=tuple(news.nodes), bookings=bookings, ahead_seconds=news.ahead_seconds)
+    return Changes(
+        jobs=tuple(news.jobs),
+        nodes=tuple(news.nodes),
+        bookings=bookings,
+        ahead_seconds=news.ahead_seconds,
+        holdings=tuple(news.holdings),
+    )
 
 
 def _bookings(world: World, present: Sequence[Booking]) -> list[Booking]:

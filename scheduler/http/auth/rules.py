@@ -78,6 +78,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/cluster"): READ,
     ("GET", "/v1/utilization"): READ,
     ("GET", "/v1/report"): READ,
+    ("GET", "/v1/usage"): READ,
     ("GET", "/v1/webhooks"): READ,
     ("GET", "/v1/live"): READ,
     ("GET", "/v1/history"): READ,

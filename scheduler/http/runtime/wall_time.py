@@ -17,7 +17,7 @@ _AHEAD_SECONDS_MIN = 0.5
 MOMENTS = frozenset({"at", "time", "since", "until", "stop_deadline", "not_before"})
 MOMENT_ENDINGS = ("_at", "_since", "_until")
 #: Paths whose moments are the machine's already: their durations end by it.
-_OF_THE_MACHINE = ("/v1/recurring", "/v1/tokens", "/v1/whoami", "/v1/audit")
+_OF_THE_MACHINE = ("/v1/usage", "/v1/recurring", "/v1/tokens", "/v1/whoami", "/v1/audit")
 #: Fields with names that users choose below them.
 _OF_USERS = frozenset({"metrics", "labels", "env", "fixed_env", "node_selector", "pod_template"})
 

@@ -9,7 +9,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.dml import UpdateBase
 
-from scheduler.store.sql.engine_tables import IS_CURRENT, SUBMITTED, events, generations, jobs, nodes, workers
+from scheduler.store.sql.engine_tables import (
+    IS_CURRENT,
+    SUBMITTED,
+    events,
+    generations,
+    holdings,
+    jobs,
+    nodes,
+    usage,
+    workers,
+)
 from scheduler.store.sql.request_tables import data_queues, intents, shard_readers, shards_set_aside
 
 
@@ -62,6 +72,8 @@ class Statements:
             .values(current=false()),
             ["of_job", "but"],
         )
+        self.upsert_holdings = _upsert(dialect, holdings)
+        self.add_usage = _add_usage(dialect)
         self.insert_data_queues = _insert(dialect, data_queues)
         self.update_data_queues = _update_data_queues(dialect)
         self.upsert_shard_readers = _upsert(dialect, shard_readers)
@@ -86,6 +98,18 @@ def _upsert(dialect: Dialect, table: Table) -> Bulk:
         dialect,
         statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=changed),
         table.columns.keys(),
+    )
+
+
+def _add_usage(dialect: Dialect) -> Bulk:
+    """Add to what an account came to in an hour."""
+    statement = _dialect_insert(dialect)(usage)
+    sums = (column.name for column in usage.columns if not column.primary_key)
+    added = {name: usage.c[name] + statement.excluded[name] for name in sums}
+    return Bulk(
+        dialect,
+        statement.on_conflict_do_update(index_elements=list(usage.primary_key.columns), set_=added),
+        usage.columns.keys(),
     )
 
 

@@ -296,3 +296,33 @@ replaced_rows = Table(
     # JSON: the columns by name.
     Column("content", Text, nullable=False),
 )
+
+#: What accounts hold since a moment; see `scheduler.model.account`. One that holds nothing keeps its row.
+holdings = Table(
+    "holdings",
+    metadata,
+    Column("queue", Text, primary_key=True),
+    Column("user_name", Text, primary_key=True),
+    # Empty is none.
+    Column("gpu_type", Text, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("held_slots", BigInteger, nullable=False),
+    Column("lent_slots", Double, nullable=False),
+    # The commit that wrote the row last.
+    Column("revision", BigInteger, nullable=False),
+    Index(None, "revision"),
+)
+
+#: What accounts came to in each hour, up to what is held now. Retention removes none of it.
+usage = Table(
+    "usage",
+    metadata,
+    # Of people's clocks, counted from the epoch on.
+    Column("hour", Key, primary_key=True, autoincrement=False),
+    Column("queue", Text, primary_key=True),
+    Column("user_name", Text, primary_key=True),
+    Column("gpu_type", Text, primary_key=True),
+    Column("held_seconds", Double, nullable=False),
+    Column("lent_seconds", Double, nullable=False),
+    Column("lost_seconds", Double, nullable=False),
+)

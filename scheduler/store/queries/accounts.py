@@ -1,0 +1,200 @@
+"""What accounts came to in a span of whole hours: what is charged, and what is held now up to the present.
+
+Jobs have no accounts of their own: as long as they are stored, their workers tell what each held, and their events what
+of it was lost. What was lent of an account's slots in an hour is divided among its jobs by what they held in it. The
+rest of an account is that of jobs which retention has removed: their number is 0.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+from sqlalchemy import Connection, and_, case, func, or_, select
+
+from scheduler.model.account import (
+    HOUR_SECONDS,
+    LOSING,
+    AccountKey,
+    AccountSum,
+    Charge,
+    charges_of,
+    folded,
+    hour_of,
+    hourly,
+    summed,
+)
+from scheduler.model.ids import JobId, worker_id
+from scheduler.store.codec.account_rows import charge_from_row, holding_from_row
+from scheduler.store.codec.reading import SetAside, plain
+from scheduler.store.queries.slot_usage import first_event, is_number
+from scheduler.store.sql.engine_tables import events, holdings, jobs, lease, nodes, usage, workers
+
+_KEYS = {"queue": usage.c.queue, "user": usage.c.user_name, "gpu_type": usage.c.gpu_type}
+_SUMS = (usage.c.held_seconds, usage.c.lent_seconds, usage.c.lost_seconds)
+_OF_WORKER = (
+    *(workers.c.ordinal, workers.c.fixed_index, workers.c.slot_ids),
+    *(workers.c.created_at, workers.c.ended_at),
+)
+_HELD = select(holdings).where(holdings.c.held_slots != 0)
+_LOSING = sorted(kind.value for kind in LOSING)
+#: Less than this is what sums of floats leave over; slot-seconds.
+_NOTHING = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Hours, the last one not included, as far as they are over at a moment of the engine's clock."""
+
+    first: int
+    last: int
+    now: float
+
+
+def sums(connection: Connection, span: Span, by: Collection[str]) -> list[AccountSum]:
+    """Sums by these of queue, user, gpu_type and job."""
+    ahead_seconds = _ahead_seconds(connection)
+    if "job" in by:
+        return folded(_of_jobs(connection, span, ahead_seconds), by)
+    live = (AccountSum(*each.key, None, each.held, each.lent, 0.0) for each in _live(connection, span, ahead_seconds))
+    return folded(chain(_stored(connection, span, by), live), by)
+
+
+def first_hour(connection: Connection) -> int | None:
+    """The hour in which accounts begin; None: nothing was ever held."""
+    charged = connection.execute(select(func.min(usage.c.hour)).where(is_number(usage.c.hour))).scalar_one()
+    since = connection.execute(select(func.min(holdings.c.at)).where(is_number(holdings.c.at))).scalar_one()
+    begun = [] if since is None else [hour_of(since, _ahead_seconds(connection))]
+    return min([*begun, *([] if charged is None else [int(charged)])], default=None)
+
+
+def _ahead_seconds(connection: Connection) -> float:
+    found = connection.execute(select(lease.c.ahead_seconds)).scalar_one()
+    return found if isinstance(found, float) else 0.0
+
+
+def _stored(connection: Connection, span: Span, by: Collection[str]) -> Iterator[AccountSum]:
+    """What is charged in these hours, summed by the database."""
+    keys = [column for name, column in _KEYS.items() if name in by]
+    added = [func.sum(case((is_number(each), each), else_=0.0)).label(each.name) for each in _SUMS]
+    inside = usage.c.hour >= span.first, usage.c.hour < span.last
+    for row in connection.execute(select(*keys, *added).where(*inside).group_by(*keys)):
+        found = row._mapping
+        queue, user, gpu_type = (plain(found[each.name]) if each.name in found else None for each in _KEYS.values())
+        yield AccountSum(queue, user, gpu_type, None, *(float(found[each.name] or 0.0) for each in _SUMS))
+
+
+def _live(connection: Connection, span: Span, ahead_seconds: float) -> Iterator[Charge]:
+    """What is held now and not charged yet, in these hours."""
+    for holding in SetAside().read(holdings, connection.execute(_HELD).all(), holding_from_row):
+        for charge in charges_of(holding, span.now, ahead_seconds):
+            if span.first <= charge.hour < span.last:
+                yield charge
+
+
+def _of_jobs(connection: Connection, span: Span, ahead_seconds: float) -> Iterator[AccountSum]:
+    """The accounts of each hour, divided among jobs."""
+    held: dict[tuple[int, AccountKey], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    losses = _losses(connection, span, ahead_seconds)
+    for worker in _workers(connection, span, ahead_seconds):
+        for hour, seconds in hourly(*worker.inside(span, ahead_seconds), ahead_seconds):
+            held[hour, worker.key][worker.job] += worker.slots * seconds
+        for loss in losses.get(worker.job, ()):
+            loss.see(worker)
+    lost: dict[AccountKey, float] = defaultdict(float)
+    for charge in _by_hour(connection, span, ahead_seconds):
+        mine = held.get((charge.hour, charge.key), {})
+        rest = charge.held - sum(mine.values())
+        whole = max(charge.held, sum(mine.values()))
+        for job, seconds in (*mine.items(), *(((0, rest),) if rest > _NOTHING else ())):
+            yield AccountSum(*charge.key, job, seconds, charge.lent * seconds / whole, 0.0)
+        lost[charge.key] += charge.lost
+    for job, key, seconds in ((job, *part) for job, mine in losses.items() for loss in mine for part in loss.parts()):
+        yield AccountSum(*key, job, 0.0, 0.0, seconds)
+        lost[key] -= seconds
+    yield from (AccountSum(*key, 0, 0.0, 0.0, seconds) for key, seconds in lost.items() if seconds > _NOTHING)
+
+
+def _by_hour(connection: Connection, span: Span, ahead_seconds: float) -> Iterator[Charge]:
+    query = select(usage).where(usage.c.hour >= span.first, usage.c.hour < span.last)
+    stored = SetAside().read(usage, connection.execute(query), charge_from_row)
+    return iter(summed(chain(stored, _live(connection, span, ahead_seconds))))
+
+
+class _Worker(NamedTuple):
+    job: int
+    key: AccountKey
+    id: str
+    fixed: bool
+    slots: int
+    since: float
+    #: Infinite: it lives.
+    until: float
+
+    def inside(self, span: Span, ahead_seconds: float) -> tuple[float, float]:
+        """When it began and ended within these hours, by the engine's clock."""
+        first, last = _bounds(span, ahead_seconds)
+        return max(self.since, first), min(self.until, last)
+
+
+@dataclass(slots=True)
+class _Loss:
+    """Work of a job that was lost, and the slots on which it was done."""
+
+    at: float
+    slot_seconds: float
+    #: Of the worker that lost it; None: the job was stopped.
+    worker: str | None
+    slots: dict[AccountKey, int] = field(default_factory=dict)
+
+    def see(self, worker: _Worker) -> None:
+        """A worker of the job."""
+        stopped = self.worker is None and not worker.fixed and worker.since <= self.at <= worker.until
+        if stopped or self.worker == worker.id:
+            self.slots[worker.key] = self.slots.get(worker.key, 0) + worker.slots
+
+    def parts(self) -> Iterator[tuple[AccountKey, float]]:
+        whole = sum(self.slots.values())
+        return ((key, self.slot_seconds * slots / whole) for key, slots in self.slots.items() if whole)
+
+
+def _bounds(span: Span, ahead_seconds: float) -> tuple[float, float]:
+    """The first moment of these hours and the one after the last, as far as they are over."""
+    first, last = (hour * HOUR_SECONDS - ahead_seconds for hour in (span.first, span.last))
+    return first, min(last, span.now)
+
+
+def _workers(connection: Connection, span: Span, ahead_seconds: float) -> Iterator[_Worker]:
+    """The stored workers that held slots of their own in these hours."""
+    since, until = _bounds(span, ahead_seconds)
+    ended = and_(workers.c.ended_at >= since, is_number(workers.c.ended_at))
+    inside = workers.c.created_at < until, or_(workers.c.ended_at.is_(None), ended)
+    query = (
+        select(jobs.c.id, jobs.c.queue, jobs.c.user_name, nodes.c.gpu_type, *_OF_WORKER)
+        .join_from(workers, jobs, jobs.c.id == workers.c.job_id)
+        .join(nodes, nodes.c.name == workers.c.node, isouter=True)
+        .where(*inside, or_(jobs.c.finished_at.is_(None), jobs.c.finished_at >= since))
+        .where(workers.c.shared.is_not(True), is_number(workers.c.created_at))
+    )
+    with connection.execute(query, execution_options={"yield_per": 1000}) as result:
+        for row in result:
+            slots = 0 if row.slot_ids == "[]" else row.slot_ids.count(",") + 1
+            key = AccountKey(plain(row.queue), plain(row.user_name), plain(row.gpu_type or ""))
+            name, end = worker_id(JobId(row.id), row.ordinal), math.inf if row.ended_at is None else row.ended_at
+            yield _Worker(row.id, key, name, row.fixed_index is not None, slots, row.created_at, end)
+
+
+def _losses(connection: Connection, span: Span, ahead_seconds: float) -> dict[int, list[_Loss]]:
+    """What the events of these hours say of lost work, by job."""
+    since, until = _bounds(span, ahead_seconds)
+    query = (
+        select(events.c.job_id, events.c.at, events.c.amount, events.c.worker_id)
+        .where(events.c.id >= first_event(connection, since), events.c.kind.in_(_LOSING))
+        .where(events.c.at >= since, events.c.at < until, is_number(events.c.amount), events.c.job_id.is_not(None))
+    )
+    found: dict[int, list[_Loss]] = defaultdict(list)
+    for job, at, amount, worker in connection.execute(query):
+        found[job].append(_Loss(at, amount, worker))
+    return found

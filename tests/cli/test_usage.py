@@ -1,0 +1,73 @@
+"""`sched usage`: accounts as a table, CSV, JSON or a page, with prices of a file."""
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.render.usagepage import page
+from tests.cli.calls import Call
+from tests.cli.test_jobs import submitted, until
+from tests.daemon import Daemon
+
+Sched = Callable[..., Call]
+
+
+def test_accounts_are_printed_in_every_format(sched: Sched, daemon: Daemon, tmp_path: Path) -> None:
+    job = submitted(sched, "counted", command="true")
+    until(daemon, job, "SUCCEEDED")
+    view = sched("usage", "--by", "user,job", "--format", "json").ok().document
+    assert view["by"] == ["user", "job"]
+    (mine,) = (row for row in view["rows"] if row["job"] == job)
+    assert mine["held_slot_seconds"] > 0
+    table = sched("usage", "--by", "user,job").ok().out
+    assert all(word in table for word in ("USER", "JOB", "HELD", "LENT", "LOST"))
+    assert "COST" not in table
+    rows = list(csv.DictReader(io.StringIO(sched("usage", "--by", "job", "--format", "csv").ok().out)))
+    assert str(job) in [row["job"] for row in rows]
+    assert list(rows[0]) == ["job", "held_slot_hours", "lent_slot_hours", "lost_slot_hours"]
+    prices = tmp_path / "prices.toml"
+    prices.write_text('H100 = 2.5\n"*" = 3600.0\n')
+    rows = list(
+        csv.DictReader(io.StringIO(sched("usage", "--by", "job", "--prices", str(prices), "--format", "csv").ok().out))
+    )
+    (priced,) = (row for row in rows if row["job"] == str(job))
+    assert float(priced["cost"]) == pytest.approx(mine["held_slot_seconds"], rel=1e-3, abs=1e-3)
+    html = sched("usage", "--by", "job", "--prices", str(prices), "--format", "html").ok().out
+    assert html.startswith("<!doctype html>")
+    assert all(word in html for word in ("Slot-hours", f">{job}<", "Cost", "TOTAL"))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("H100 = 'dear'", "p.toml", "the price of 'H100' must be a number from 0 on, not 'dear'"),
+        ("H100: -1", "p.yaml", "the price of 'H100' must be a number from 0 on, not -1"),
+        ("H100 = ", "p.toml", "not valid TOML"),
+        ("[", "p.yaml", "not valid YAML"),
+        ("", "p.yaml", "must name GPU types and their prices"),
+    ],
+)
+def test_a_file_of_prices_that_is_none_is_refused_in_one_line(
+    alone: Sched, tmp_path: Path, text: str, name: str, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    alone("usage", "--prices", str(path)).failed(2, said)
+    alone("usage", "--prices", str(tmp_path / "none.toml")).failed(2, "No such file")
+
+
+def test_what_cannot_be_summed_by_is_refused_in_one_line(alone: Sched) -> None:
+    alone("usage", "--by", "colour").failed(2, "--by: must be some of queue, user, gpu_type, job, not 'colour'")
+
+
+def test_names_of_users_are_no_markup() -> None:
+    row = {"queue": None, "user": "<b>", "gpu_type": None, "job": None, "cost": None}
+    amounts = {f"{name}_slot_seconds": 3600.0 for name in ("held", "lent", "lost")}
+    view = {"since": 0.0, "until": 7200.0, "begins_at": 0.0, "by": ["user"], "rows": [{**row, **amounts}]}
+    document = page(view)
+    assert "<b>" not in document
+    assert "&lt;b&gt;" in document
+    assert "Nothing was held" in page({**view, "rows": []})
