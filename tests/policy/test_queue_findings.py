@@ -2,8 +2,6 @@
 
 import pytest
 
-from scheduler.model.job_state import StopReason
-from scheduler.model.plan import StopJob
 from tests.policy.test_queues import running
 from tests.policy.worlds import Cluster
 
@@ -13,22 +11,6 @@ def test_a_limit_of_a_gpu_type_holds_for_jobs_that_ask_for_no_type() -> None:
     c = Cluster().node("h", 8, gpu_type="H100").queue("left", limit={"H100": 4}).waiting(1, workers=6, queue="left")
     c.settle()
     assert running(c) == {}
-
-
-@pytest.mark.parametrize("inner", ["lab/one", "lab"])
-def test_jobs_inside_a_queue_with_a_guarantee_stop_borrowers_for_it(inner: str) -> None:
-    """`Claim` wants every account down to the job's own to be inside a guarantee, and theirs have none."""
-    c = Cluster().node("a", 8).queue("lab", guarantee=4).queue("lab/one").queue("works")
-    c.running(1, on={"a": 4}, workers=4, queue="works").running(2, on={"a": 4}, workers=4, queue="works")
-    c.waiting(3, workers=4, queue=inner)
-    assert [action.reason for action in c.plan().actions if isinstance(action, StopJob)] == [StopReason.RECLAIMED]
-
-
-def test_users_that_share_a_queue_stop_borrowers_for_its_guarantee() -> None:
-    c = Cluster().node("a", 8).queue("lab", guarantee=4, share_users=True).queue("works")
-    c.running(1, on={"a": 4}, workers=4, queue="works").running(2, on={"a": 4}, workers=4, queue="works")
-    c.waiting(3, workers=4, queue="lab", user="ann")
-    assert [action.reason for action in c.plan().actions if isinstance(action, StopJob)] == [StopReason.RECLAIMED]
 
 
 @pytest.mark.parametrize("path", ["lab", "lab/one"])

@@ -5,7 +5,6 @@ and those that lose do not come below theirs, so that nothing is taken back. Up 
 jobs of others; beyond, it makes them shrink, and stops them only after a time that a setting says.
 """
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -31,15 +30,25 @@ class Claim:
         self._shares = shares
         self._lane = lane = draft.lane(job)
         self._typed = next((k for k, slots in enumerate(counts) if k and slots), None)
-        #: Number of levels that it must share with whom it takes from: for its guarantee, for a guarantee of its GPU
-        #: type, and for all that it is entitled to.
-        self._guaranteed = shares.depth_within(lane, counts[0], guaranteed=True)
-        self._of_type = math.inf
-        if self._typed is not None:
-            self._of_type = shares.depth_within(lane, counts[self._typed], kind=self._typed, guaranteed=True)
+        levels = range(len(lane.path))
+        #: By number of levels that it shares with whom it takes from: whether its account there stays inside its
+        #: guarantee, or inside that of the GPU type; what is inside a guarantee is divided below it as anything is.
+        self._guaranteed = [shares.within(lane.path[d], counts[0], guaranteed=True) for d in levels]
+        self._of_type = [self._typed is not None and self._within_type(d, counts) for d in levels]
+        #: Number of levels that it must share for all accounts below them to stay inside what they are entitled to.
         self._entitled = shares.depth_within(lane, counts[0])
         #: Slots that accounts may still lose.
         self._left: dict[_Loser, float] = {}
+
+    def _within_type(self, depth: int, counts: Counts) -> bool:
+        """Whether the account at this depth stays inside its guarantee of the type, and those below inside theirs."""
+        shares, path, kind = self._shares, self._lane.path, self._typed
+        assert kind is not None, "only jobs that ask for a type that a queue names"
+        inner = all(
+            shares.within(account, counts[kind], kind=kind, guaranteed=True) or shares.within(account, counts[0])
+            for account in path[depth + 1 :]
+        )
+        return inner and shares.within(path[depth], counts[kind], kind=kind, guaranteed=True)
 
     def reservations(self) -> Iterator[Taking]:
         """Reservations of jobs of other queues that it may take over, the last in the queue first."""
@@ -81,14 +90,14 @@ class Claim:
         if not lane.path or lane.own == self._lane.own:
             return 0.0
         depth = lane.shared_levels(self._lane)
-        if depth < min(self._entitled, self._guaranteed, self._of_type):
+        if depth < self._entitled and not self._of_type[depth]:
             return 0.0
         return self._shares.part(lane, depth)
 
     def _may_stop(self, victim: Job) -> bool:
         """Whether it may take all of the victim."""
         depth = self._draft.lane(victim).shared_levels(self._lane)
-        if depth >= min(self._guaranteed, self._of_type):
+        if self._guaranteed[depth] or self._of_type[depth]:
             return True
         after = self._draft.settings.fair_stop_seconds
         return after is not None and victim.started_at is not None and self._draft.now >= victim.started_at + after
@@ -112,7 +121,7 @@ class Claim:
     def _losses(self, lane: Lane, counts: Counts) -> Iterator[tuple[_Loser, int]]:
         """Slots by account and kind that such a loss is counted as."""
         depth = lane.shared_levels(self._lane)
-        only_typed = self._typed is not None and depth >= self._of_type
+        only_typed = self._of_type[depth]
         for account in lane.path[depth:]:
             for kind, slots in enumerate(counts):
                 if slots and (kind or not only_typed):

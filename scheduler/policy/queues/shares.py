@@ -101,16 +101,19 @@ class Shares:
         """The part of its entitlement that the lane's account at this depth holds; infinite: it is entitled to none."""
         return self._part(lane.path[depth])
 
-    def depth_within(self, lane: Lane, slots: int, *, kind: int = 0, guaranteed: bool = False) -> int:
+    def within(self, account: str, slots: int, *, kind: int = 0, guaranteed: bool = False) -> bool:
+        """Whether the account stays inside what it is entitled to, or guaranteed, with so many slots more."""
+        entitled = self._entitlement(account, kind)
+        most = entitled.guaranteed if guaranteed else entitled.total
+        return self.held(account)[kind] + slots <= most + _EPSILON
+
+    def depth_within(self, lane: Lane, slots: int) -> int:
         """How far up accounts of the lane stay inside what they are entitled to if it gets so many slots more.
 
         The number of levels that it must share with whom it takes from: 0 if all of its accounts do.
         """
         for depth in range(len(lane.path), 0, -1):
-            account = lane.path[depth - 1]
-            entitled = self._entitlement(account, kind)
-            most = entitled.guaranteed if guaranteed else entitled.total
-            if self.held(account)[kind] + slots > most + _EPSILON:
+            if not self.within(lane.path[depth - 1], slots):
                 return depth
         return 0
 
