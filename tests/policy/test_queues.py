@@ -171,6 +171,14 @@ def test_who_waits_for_a_limit_is_told_so() -> None:
     assert c.reason(2) is WaitReason.QUEUE_LIMIT
 
 
+def test_a_job_that_is_larger_than_what_its_queue_is_entitled_to_keeps_nobody_else_waiting() -> None:
+    c = Cluster().node("a", 8).queue("left", guarantee=5).queue("right")
+    c.running(1, on={"a": 3}, workers=3, queue="right").running(2, on={"a": 3}, workers=(1, 5), queue="left")
+    c.waiting(3, workers=3, queue="right")
+    c.settle()
+    assert running(c) == {1: 3, 2: 5}
+
+
 def test_users_share_a_queue_that_says_so() -> None:
     c = Cluster().node("a", 8).queue("lab", share_users=True)
     for number in range(1, 9):

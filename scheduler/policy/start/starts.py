@@ -267,9 +267,19 @@ class Starts:
         """Leave the job waiting; `own` was reserved for it until now."""
         if own:
             self.draft.openings += 1
-        # what keeps a job from starting that waits for its own queue's limit is nothing that others could leave to it
-        if self.head_reservation is None and self._promises and self._lacking(job) is None:
+        if self.head_reservation is None and self._promises and self._keeps_others_back(job):
             self.head_reservation = promise(self.draft, job)
+
+    def _keeps_others_back(self, job: Job) -> bool:
+        """Whether others leave slots to the job: its queues are entitled to these, and no limit keeps it from starting.
+
+        Otherwise slots would be idle that other queues are entitled to.
+        """
+        shares = self.draft.shares
+        if shares is None:
+            return True
+        counts = counts_of(shares.standing, job, job.min_workers)
+        return shares.depth_within(self.draft.lane(job), counts[0]) == 0 and self._lacking(job) is None
 
     def _limit(self, job: Job) -> "BackfillLimit | None":
         """Headroom behind the blocked job, plus what less important jobs hold; None if nothing limits the job."""
