@@ -6,6 +6,7 @@ undisturbed. So each seed switches most of them off, another part each time. Aft
 """
 
 import random
+from collections.abc import Collection
 from dataclasses import replace
 
 from scheduler.clusters.simulated.process import Behaviour
@@ -74,18 +75,19 @@ FEATURES: dict[str, Feature] = {
     "poison": poison,
     "clocks set far": faults(daemons.set_far),
     "reboots": faults(daemons.reboot),
+    "queues": users.queues,
 }
 #: The share of features that a seed switches on is one of these.
 SHARES = (0.1, 0.2, 0.35, 0.5)
 
 
-def draw(seed: int) -> Scenario:
-    """The scenario of this seed: always the same one."""
+def draw(seed: int, without: Collection[str] = ()) -> Scenario:
+    """The scenario of this seed: always the same one. Features `without` which it is drawn are off in every seed."""
     scenario = _plain(seed, lambda part: random.Random(f"{seed} {part}"))
     share = random.Random(f"{seed} share").choice(SHARES)
     for name, feature in FEATURES.items():
         of = _of(seed, name)
-        if of("swarm").random() < share:
+        if name not in without and of("swarm").random() < share:
             scenario = feature(of, scenario)
             scenario = replace(scenario, features=(*scenario.features, name))
     return replace(

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
-from scheduler.errors import Conflict
+from scheduler.errors import Conflict, UserError
 from scheduler.model.booking import Booking
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import WorkerId
 from scheduler.model.intent import IntentKind
+from scheduler.model.queue import Queue
 from scheduler.model.shape import WorkerShape
 from tests.faults.plan import (
     AskJob,
@@ -20,6 +21,7 @@ from tests.faults.plan import (
     Come,
     CrashWorker,
     DelayReports,
+    DeleteQueue,
     Die,
     FailCalls,
     FailObservations,
@@ -36,6 +38,7 @@ from tests.faults.plan import (
     RepeatEnds,
     ScaleResizing,
     SeeLate,
+    SetQueue,
     SlowCommits,
     Stop,
     SubmitAgain,
@@ -94,6 +97,10 @@ def inflict(run: "Run", fault: Fault) -> object:
         case Unbook():
             run.ask(IntentKind.UNBOOK, booking=fault.name)
             return fault.name
+        case SetQueue():
+            return _set_queue(run, fault)
+        case DeleteQueue():
+            return _delete_queue(run, fault)
         case SubmitAgain():
             return _submit_again(run, fault)
         case ChangeNode():
@@ -210,11 +217,38 @@ def _book(run: "Run", fault: Book) -> str:
     return fault.name
 
 
+def _set_queue(run: "Run", fault: SetQueue) -> str:
+    now = run.leader.clock.now()
+    run.have_queue(fault.path.rpartition("/")[0])
+    queue = Queue(
+        fault.path,
+        now,
+        guarantee=fault.guarantee,
+        limit=fault.limit,
+        weight=fault.weight,
+        share_users=fault.share_users,
+        user_limit=fault.user_limit,
+    )
+    run.store.set_queue(fault.path, lambda before: queue, now, anew=True)
+    run.wake()
+    return fault.path
+
+
+def _delete_queue(run: "Run", fault: DeleteQueue) -> str:
+    try:
+        run.store.delete_queue(fault.path, run.leader.clock.now())
+    except UserError as error:
+        return str(error)
+    run.wake()
+    return fault.path
+
+
 def _submit_again(run: "Run", fault: SubmitAgain) -> object:
     if not run.submitted:
         return None
     position = int(fault.pick * len(run.submitted))
     spec = run.scenario.arrivals[position].spec
+    run.have_queue(spec.queue)
     (answer,) = run.store.submit([spec], run.leader.clock.now())
     same = answer.id == run.submitted[position] and not answer.created
     hold(same, "I6", f"{spec.client_key} gave job {run.submitted[position]} and then {answer}")

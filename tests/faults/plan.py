@@ -14,6 +14,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.observation import NodeObservation
+from scheduler.model.queue import SlotsByType
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import ClosedSlot
 
@@ -168,6 +169,25 @@ class Unbook:
 
 
 @dataclass(frozen=True, slots=True)
+class SetQueue:
+    """A user sets a queue, or one anew; the queues around it exist, or come to."""
+
+    path: str
+    guarantee: SlotsByType = ()
+    limit: SlotsByType = ()
+    weight: float = 1.0
+    share_users: bool = False
+    user_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteQueue:
+    """A user deletes a queue, or one that there is not, or that is in use."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class SubmitAgain:
     """A user repeats a submission with the same key."""
 
@@ -287,6 +307,8 @@ Fault = (
     | AskNode
     | Book
     | Unbook
+    | SetQueue
+    | DeleteQueue
     | SubmitAgain
     | ChangeNode
     | CloseSlots

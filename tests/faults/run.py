@@ -4,6 +4,7 @@ import random
 import time
 import traceback
 from dataclasses import dataclass, field
+from functools import partial
 
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated.cluster import SimulatedCluster
@@ -13,6 +14,7 @@ from scheduler.engine.tick import Engine
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job_state import JobState
+from scheduler.model.queue import Queue, ancestry
 from scheduler.store.sqlstore import SqlStore
 from tests.faults.daemon import Daemon, daemons
 from tests.faults.durations import Durations
@@ -109,6 +111,14 @@ class Run:
         self.store.add_intent(kind, self.leader.clock.now(), **values)  # type: ignore[arg-type]
         self.wake()
 
+    def have_queue(self, path: str) -> None:
+        """Set the queue, and those around it, where they do not exist: none of their jobs is refused."""
+        for each in ancestry(path):
+            if self.store.get_queue(each) is None:
+                plain = Queue(each, self.leader.clock.now())
+                self.store.set_queue(each, partial(_given, plain), plain.created_at)
+                self.wake()
+
     def lose_node(self, name: NodeName, fault: LoseNode) -> NodeName:
         self.cluster.lose_node(name, listed=fault.listed, remembered=fault.remembered)
         self._returns[name] = (self.clock.now() + fault.seconds, fault.rebooted)
@@ -190,6 +200,7 @@ class Run:
                 self.story.fault(now, what, target)
 
     def _arrive(self, arrival: Arrival) -> None:
+        self.have_queue(arrival.spec.queue)
         (answer,) = self.store.submit([arrival.spec], self.leader.clock.now())
         self.submitted.append(answer.id)
         self.cluster.behave(answer.id, arrival.behaviour)
@@ -252,6 +263,10 @@ class Run:
         """Something happened that whoever leads should look at soon."""
         for daemon in self.daemons:
             daemon.wake()
+
+
+def _given(queue: Queue, before: Queue | None) -> Queue:
+    return before or queue
 
 
 def _in_order(scenario: Scenario) -> list[tuple[float, Arrival | Fault]]:

@@ -10,8 +10,10 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
+from scheduler.model.queue import ANY_GPU
 from scheduler.policy.capacity.request import fits_empty
 from scheduler.policy.checks.plan import FIXED_SIZES
+from scheduler.policy.checks.queue_accounts import Accounts
 from scheduler.policy.published.view import fixed_size
 from tests.invariants.broken import hold
 from tests.invariants.sizes import most_workers
@@ -103,6 +105,8 @@ def _waits_rightly(run: "Run", job: Job, nodes: list[Node]) -> bool:
     if run.cluster.foreign.use() and job.wait_reason is WaitReason.BEHIND_RESERVATION and job.wait_for is not None:
         ahead = run.store.get_job(job.wait_for)
         return ahead is not None and _waits_rightly(run, ahead, nodes)
+    if _kept_by_queues(run, job):
+        return True
     able = [_beside_others(run, node) for node in nodes if node.schedulable]
     if job.spec.fixed is not None:
         knows_fixed = run.settings.policy.name == "elastic"
@@ -111,6 +115,19 @@ def _waits_rightly(run: "Run", job: Job, nodes: list[Node]) -> bool:
     fixed = run.settings.policy.name in FIXED_SIZES
     size = fixed_size(job, most_workers(job, nodes)) if fixed else job.min_workers
     return most_workers(job, able) < size
+
+
+def _kept_by_queues(run: "Run", job: Job) -> bool:
+    """Whether a limit of its queues is below its minimum, or it is not preemptible and no guarantee covers that."""
+    world = run.engine.world
+    if world is None or not world.queues or run.settings.policy.name != "elastic":
+        return False
+    accounts = Accounts(world, run.clock.now(), run.settings.policy)
+    fixed = job.spec.fixed
+    slots = job.min_workers * job.shape.slots + (fixed.replicas * fixed.shape.slots if fixed is not None else 0)
+    if job.wait_reason is WaitReason.NOT_GUARANTEED:
+        return not job.spec.preemptible
+    return any(slots > limit for (_, gpu_type), limit in accounts.limits(job) if gpu_type == ANY_GPU)
 
 
 def _beside_others(run: "Run", node: Node) -> Node:

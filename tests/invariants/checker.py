@@ -29,6 +29,7 @@ from tests.invariants import outside
 from tests.invariants.booked import BookingsKept
 from tests.invariants.broken import Broken, hold
 from tests.invariants.free import free_slots
+from tests.invariants.limited import LimitsHold
 from tests.invariants.others import OthersKeepTheirs, OthersServed
 from tests.invariants.reserved import Promises, reservations_fit
 
@@ -81,6 +82,7 @@ class InvariantChecker:
         self._published: dict[tuple[JobId, int], str] = {}
         self._minima: dict[JobId, int] = {}
         self._promises = Promises()
+        self._limits = LimitsHold()
         self._bookings = BookingsKept()
         self._others = OthersServed()
         self._others_keep = OthersKeepTheirs()
@@ -130,6 +132,7 @@ class InvariantChecker:
         if report.error is None:
             self._decided_at, self._decided_by = now, self._world.settings.policy
             self._no_lasting_inversion(snapshot, order, now)
+            self._limits.after_tick(snapshot, self._world.settings.policy, at)
             self._bookings.after_tick(snapshot, self._world.settings.policy, at, now)
             self._others.after_tick(snapshot, self._world.settings.policy, cluster.foreign, now)
         self._no_job_is_lost(snapshot, without)
@@ -232,7 +235,13 @@ class InvariantChecker:
                 self._failures_seen[job.id] = 0
 
     def _no_lasting_inversion(self, snapshot: Snapshot, order: Order, now: float) -> None:
-        """I5: nobody waits long at zero while less important jobs hold what would let it start."""
+        """I5: nobody waits long at zero while less important jobs hold what would let it start.
+
+        Among queues importance does not decide.
+        """
+        if snapshot.queues and self._world.settings.policy.name == "elastic":
+            self._inverted_since.clear()
+            return
         knows_fixed = self._world.settings.policy.name == "elastic"
         for job in snapshot.queued.values():
             if job.spec.fixed is not None and not knows_fixed:

@@ -148,6 +148,7 @@ def _excused(before: Job, job: Job, then: Snapshot, snapshot: Snapshot, order: O
         or job.queued_at != before.queued_at  # it left the queue and came back, with nothing held for it
         or job.not_before > order.now
         or snapshot.bookings
+        or snapshot.queues  # one that is entitled to more may take it over
     ):
         return True
     names = _names(before)

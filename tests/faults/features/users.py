@@ -1,12 +1,30 @@
 """Features of users: what they ask of jobs, and what they book."""
 
 import random
+from dataclasses import replace
 
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.model.intent import IntentKind
-from tests.faults.features.parts import Of, each_job, some, with_faults, with_spec
-from tests.faults.plan import CHAOS_SECONDS, AskJob, Book, Fault, ScaleResizing, Scenario, SubmitAgain, Unbook
+from scheduler.model.job import JobSpec, Runtime
+from scheduler.model.queue import ANY_GPU, SlotsByType
+from tests.faults.features.parts import Of, at_any_time, each_job, some, with_faults, with_spec
+from tests.faults.plan import (
+    CHAOS_SECONDS,
+    Arrival,
+    AskJob,
+    Book,
+    DeleteQueue,
+    Fault,
+    ScaleResizing,
+    Scenario,
+    SetQueue,
+    SubmitAgain,
+    Unbook,
+)
 
 BOOKINGS = ("spring", "summer")
+QUEUES = ("lab", "lab/one", "lab/two", "works", "works/night")
+USERS = ("ann", "bob", "cy")
 
 
 def cancel(r: random.Random) -> Fault:
@@ -57,6 +75,53 @@ def bookings(of: Of, scenario: Scenario) -> Scenario:
     return each_job(
         of, scenario, lambda r, job: with_spec(job, booking=r.choice(BOOKINGS) if r.random() < 0.4 else None)
     )
+
+
+def queues(of: Of, scenario: Scenario) -> Scenario:
+    """Jobs belong to users and to queues, which are set and deleted while they run."""
+    types = sorted({node.gpu_type for node in scenario.nodes if node.gpu_type is not None})
+
+    def set_queue(r: random.Random, path: str) -> Fault:
+        guarantee, limit = _guarantee(r, types), r.choice([None, None, None, 2, 4, 8])
+        most = () if limit is None else ((ANY_GPU, limit + dict(guarantee).get(ANY_GPU, 0)),)
+        weight, user_limit = r.choice([0.5, 1.0, 1.0, 3.0]), r.choice([None, None, None, 1, 4])
+        return SetQueue(path, guarantee, most, weight, share_users=r.random() < 0.3, user_limit=user_limit)
+
+    first = [(0.0, set_queue(of(f"queue {path}"), path)) for path in QUEUES if of(f"queue {path}").random() < 0.6]
+    later = [at_any_time(r, set_queue(r, r.choice(QUEUES))) for r in some(of, "set")]
+    later += [at_any_time(r, DeleteQueue(r.choice(QUEUES))) for r in some(of, "delete")]
+    stop_seconds = of("fair stop").choice([None, None, 0.0, 10.0])
+    policy = scenario.policy.model_copy(update={"fair_stop_seconds": stop_seconds})
+    borrowers = (_borrower(of(f"borrower {number}"), number) for number in range(of("borrowers").choice([0, 1, 1, 2])))
+    scenario = replace(scenario, policy=policy, arrivals=(*borrowers, *scenario.arrivals))
+    return each_job(
+        of,
+        with_faults(scenario, *first, *later),
+        lambda r, job: with_spec(job, queue=r.choice(("", *QUEUES)), user=r.choice(USERS)),
+    )
+
+
+def _borrower(r: random.Random, number: int) -> Arrival:
+    """A job that takes whatever there is, so that others have to take it back."""
+    behaviour = Behaviour(Runtime.ELASTIC, leave_seconds=r.choice([0.05, 3.0, None]), work_seconds=300.0)
+    low = r.choice([1, 1, 2, 4])
+    spec = JobSpec(
+        name=f"borrower{number}",
+        command=("train",),
+        runtime=Runtime.ELASTIC,
+        priority=r.randint(0, 9),
+        min_workers=low,
+        max_workers=r.choice([low, 12, 40]),
+        grace_seconds=r.choice([0.0, 2.0, 6.0]),
+        client_key=f"borrower{number}",
+    )
+    return Arrival(r.choice([0.0, 0.0, 20.0]), spec, behaviour)
+
+
+def _guarantee(r: random.Random, types: list[str]) -> SlotsByType:
+    """Not limits by type: see `tests.policy.test_queue_findings`."""
+    kinds = [kind for kind in (ANY_GPU, *types) if r.random() < 0.5]
+    return tuple(sorted((kind, r.choice([1, 2, 4, 8])) for kind in kinds))
 
 
 def _bounds(r: random.Random) -> tuple[int | None, int | None]:
