@@ -61,3 +61,21 @@ def test_rests_of_slots_keep_no_queue_far_above_its_share() -> None:
         c.queue(f"q{number}").running(number, on={"a": 1}, workers=(1, 8), queue=f"q{number}")
     c.settle()
     assert running(c)[1] == 2
+
+
+def test_a_blocked_job_keeps_no_slots_that_another_queue_is_entitled_to_and_those_that_it_would_borrow() -> None:
+    c = Cluster().node("a", 4).node("b", 4).queue("left").queue("right")
+    c.running(1, on={"a": 1, "b": 1}, workers=2, queue="left", preemptible=False)
+    c.running(2, on={"a": 1, "b": 1}, workers=2, queue="right", preemptible=False)
+    c.waiting(3, slots_per_worker=4, queue="left").waiting(4, workers=(1, 8), queue="right")
+    c.settle()
+    assert running(c)[4] == 2, "right is entitled to four"
+
+
+def test_a_large_job_is_not_overtaken_for_ever_by_small_ones_of_its_own_queue() -> None:
+    c = Cluster().node("a", 8).queue("left").queue("right").running(1, on={"a": 4}, workers=4, queue="right")
+    c.running(2, on={"a": 1}, queue="left", preemptible=False).waiting(3, workers=4, queue="left")
+    for number in range(4, 9):
+        c.waiting(number, queue="left")
+    c.step()
+    assert sorted(running(c)) == [1, 2]

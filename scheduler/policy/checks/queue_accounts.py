@@ -124,15 +124,20 @@ class Accounts:
         return [ANY_GPU, *sorted(named - {ANY_GPU})]
 
     def _entitled(self, jobs: list[Job], wanted: Iterable[Mapping[str, int]]) -> Entitled:
-        demand: Slots = Counter()
+        of_user: Counter[tuple[str, str, str, float]] = Counter()
         inner: dict[str, dict[str, None]] = {}
         for job, wants in zip(jobs, wanted, strict=True):
             path = self.path(job)
             for above, account in zip((ROOT, *path), path, strict=False):
                 if wants:
                     inner.setdefault(above, {})[account] = None
+            limits = [queue.user_limit for queue in self.queues(job) if queue.user_limit is not None]
             for gpu_type, slots in wants.items():
-                demand[self.own(job), gpu_type] += slots
+                user = job.spec.user if limits else ""
+                of_user[self.own(job), gpu_type, user, min(limits, default=math.inf)] += slots
+        demand: Slots = Counter()
+        for (account, gpu_type, _, most), slots in of_user.items():
+            demand[account, gpu_type] += int(min(slots, most))
         found: dict[Key, Entitlement] = {}
         for gpu_type in self.gpu_types:
             root = self._share(ROOT, gpu_type, inner, demand)

@@ -13,7 +13,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.plan import Grow, Plan, Release, Reserve, Shrink, Start, StopJob
-from scheduler.model.queue import ANY_GPU, ancestry
+from scheduler.model.queue import ANY_GPU
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World
 from scheduler.policy.checks.queue_accounts import Accounts, Entitled, Slots, given
@@ -262,11 +262,9 @@ def _total(entitled: Entitled, account: str, gpu_type: str) -> float:
 
 
 def _rest(entitled: Entitled, account: str, gpu_type: str) -> float:
-    """Slots by which the account may be off its part, as slots are whole: less than one at each level with a rest."""
-    path, at, _ = account.partition("@")
-    levels = [*ancestry(path.removesuffix("/.")), *([account] if at or path.endswith("/.") else [])]
-    totals = (_total(entitled, each, gpu_type) for each in levels)
-    return sum(abs(total - round(total)) > _EPSILON for total in totals) + _EPSILON
+    """Slots by which the account may be off its part, as slots are whole: less than one, none where the part is."""
+    total = _total(entitled, account, gpu_type)
+    return (1.0 if abs(total - round(total)) > _EPSILON else 0.0) + _EPSILON
 
 
 def _guaranteed(entitled: Entitled, account: str, gpu_type: str) -> float:

@@ -49,7 +49,10 @@ def entitlements(root: Share, slots: float, *, lends: bool = True, in_whole: boo
     """
     total = min(slots, wanted(root))
     found = {root.name: Entitlement(total, total)}
-    _divide_below(root, total, found, lends=lends, in_whole=in_whole)
+    _divide_below(root, total, lends, found)
+    if in_whole:
+        found[root.name] = Entitlement(*(float(math.floor(part + _EPSILON)) for part in found[root.name]))
+        _make_whole(root, found)
     return found
 
 
@@ -90,21 +93,25 @@ def filled(amount: float, weights: Sequence[float], most: Sequence[float]) -> li
     return parts
 
 
-def whole(parts: Sequence[Entitlement], shares: Sequence[Share]) -> list[Entitlement]:
-    """The parts of these siblings in whole slots, with the same sum as far as that is whole."""
+def whole(parts: Sequence[Entitlement], shares: Sequence[Share], total: float) -> list[Entitlement]:
+    """The parts of these siblings in whole slots, each rounded up or down, with this sum."""
     floors = [math.floor(part.total + _EPSILON) for part in parts]
-    rests = [max(part.total - floor, 0.0) for part, floor in zip(parts, floors, strict=True)]
-    left = math.floor(sum(rests) + _EPSILON)
-    order = sorted(range(len(parts)), key=lambda k: (-round(rests[k], 6), -shares[k].held, shares[k].first))
-    for k in order[:left]:
-        floors[k] += 1
-    return [Entitlement(min(part.guaranteed, total), total) for part, total in zip(parts, floors, strict=True)]
+    rests = [round(max(part.total - floor, 0.0), 6) for part, floor in zip(parts, floors, strict=True)]
+    order = sorted(range(len(parts)), key=lambda k: (-rests[k], -shares[k].held, shares[k].first))
+    for k in order[: round(total) - sum(floors)]:
+        floors[k] += rests[k] > 0
+    return [Entitlement(min(part.guaranteed, whole), whole) for part, whole in zip(parts, floors, strict=True)]
 
 
-def _divide_below(share: Share, slots: float, found: dict[str, Entitlement], *, lends: bool, in_whole: bool) -> None:
-    parts = divided(slots, share.inner, lends=lends)
-    if in_whole:
-        parts = whole(parts, share.inner)
+def _make_whole(share: Share, found: dict[str, Entitlement]) -> None:
+    """Round what is below the share, so that it has less than a slot more or less than its part."""
+    parts = whole([found[inner.name] for inner in share.inner], share.inner, found[share.name].total)
     for inner, part in zip(share.inner, parts, strict=True):
         found[inner.name] = part
-        _divide_below(inner, part.total, found, lends=lends, in_whole=in_whole)
+        _make_whole(inner, found)
+
+
+def _divide_below(share: Share, slots: float, lends: bool, found: dict[str, Entitlement]) -> None:
+    for inner, part in zip(share.inner, divided(slots, share.inner, lends=lends), strict=True):
+        found[inner.name] = part
+        _divide_below(inner, part.total, lends, found)

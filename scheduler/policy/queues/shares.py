@@ -172,13 +172,16 @@ class Shares:
     def pins(self, lane: Lane, counts: Counts) -> bool:
         """Whether guarantees cover so many slots more that nobody may take: of any type, or of theirs.
 
-        That of the outermost queue counts; the queues inside it may have what they are entitled to.
+        Those of all queues around the lane count, and there has to be one; queues and users without a guarantee of
+        their own may have what they are entitled to.
         """
-        if not lane.path:
-            return True
-        outermost, *inner = lane.path
-        return any(self._covered(outermost, kind, slots) for kind, slots in enumerate(counts) if slots) and all(
-            self._pinned.get(a, self._none)[0] + counts[0] <= self._entitlement(a, 0).total + _EPSILON for a in inner
+        promised = [a for a in lane.path if (queue := self.tree.queue(a)) is not None and queue.guarantee]
+        if not promised:
+            return lane is TOP
+        covered = all(any(self._covered(a, k, slots) for k, slots in enumerate(counts) if slots) for a in promised)
+        return covered and all(
+            self._pinned.get(a, self._none)[0] + counts[0] <= self._entitlement(a, 0).total + _EPSILON
+            for a in lane.path
         )
 
     def _covered(self, account: str, kind: int, slots: int) -> bool:

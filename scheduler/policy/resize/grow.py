@@ -206,6 +206,9 @@ class GrowthRound:
         """Give the candidate one more worker, if one fits."""
         if not self._draft.admits(candidate.job, candidate.group):
             return
+        if self._draft.shares is not None:  # what its queue is entitled to may be used up by now
+            candidate.headroom = self.headroom(candidate.job)
+            candidate.fits = self._fits(candidate.job, candidate.headroom)
         node_counts = candidate.fits.place_more(1, candidate.group, candidate.own.keys() | candidate.gained.keys())
         if node_counts is None:
             self._reclaim(candidate, heads)

@@ -56,7 +56,11 @@ class HeadReservation:
 
     def bounds(self, draft: Draft, job: Job) -> Headroom | None:
         """The headroom that limits this job if it starts or grows now; None if nothing does."""
-        if job.spec.preemptible and (draft.outranks(self.job, job) or self._takes_back(draft.lane(job))):
+        lane = draft.lane(job)
+        if job.spec.preemptible and (draft.outranks(self.job, job) or self._takes_back(lane)):
+            return None
+        workers = 1 if job.state.active else job.min_workers
+        if self._entitles(lane, workers * job.shape.slots):
             return None
         started = job.started_at if job.state in RESIZABLE_STATES else draft.now
         end = end_of(job, started)
@@ -64,6 +68,8 @@ class HeadReservation:
 
     def bounds_all(self, lane: Lane, priority: float, preemptible: bool) -> bool:
         """Whether it bounds every job of this lane and priority that does not end by then."""
+        if self._entitles(lane, 1):
+            return False
         if not preemptible:
             return True
         return priority >= self.job.priority if self.among(lane) else not self._takes_back(lane)
@@ -76,6 +82,12 @@ class HeadReservation:
     def among(self, lane: Lane) -> bool:
         """Whether importance decides between the blocked job and those of the lane."""
         return self.lane is TOP or lane.own == self.lane.own
+
+    def _entitles(self, lane: Lane, slots: int) -> bool:
+        """Whether another queue is entitled to so many slots more, which nobody keeps from it."""
+        if self.shares is None or lane is TOP or self.among(lane):
+            return False
+        return self.shares.within(lane, lane.shared_levels(self.lane), slots)
 
     def _takes_back(self, lane: Lane) -> bool:
         """Whether the blocked job could stop what the other queue starts now, since that would be borrowed."""
