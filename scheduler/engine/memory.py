@@ -1,6 +1,6 @@
 """What an engine knows from its earlier ticks, beside the world. If it is lost, the next tick looks at everything."""
 
-from scheduler.config import EngineSettings
+from scheduler.config import Settings
 from scheduler.engine.absorb.dirty_jobs import DirtyJobs
 from scheduler.engine.apply.sent_actions import SentActions
 from scheduler.engine.attribution.caution import Caution
@@ -15,14 +15,14 @@ from scheduler.model.world import Changes, World
 class Memory:
     """Used by the engine's thread."""
 
-    def __init__(self, settings: EngineSettings, reports: ReportBox, caution: Caution | None) -> None:
+    def __init__(self, settings: Settings, reports: ReportBox, caution: Caution | None) -> None:
         """`caution`: when ticks are rehearsed; None: never."""
         self.caution = caution
         self.liveness = Liveness(reports)
-        self.dirty_jobs = DirtyJobs(settings, self.liveness)
+        self.dirty_jobs = DirtyJobs(settings.engine, self.liveness)
         self.sent = SentActions()
         self.wall = WallWatch()
-        self.accounts = Accounts()
+        self.accounts = Accounts(settings.policy.usage_half_life_seconds)
         #: The plan stays empty until this time unless something that matters changes; None: it may not be empty.
         self.calm_until: float | None = None
         #: The newest term in which this engine has led.

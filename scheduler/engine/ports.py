@@ -16,6 +16,7 @@ from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.observation import Observation
 from scheduler.model.queue import Queue
+from scheduler.model.queue_usage import QueueUsage
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes, World
 
@@ -135,6 +136,8 @@ class StoredWorld:
     queues: Sequence[Queue] = ()
     #: Of the accounts that hold anything.
     holdings: Sequence[Holding] = ()
+    #: As `World.queue_usage`.
+    queue_usage: Sequence[tuple[str, QueueUsage]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ class StoredNews:
     queues: Sequence[Queue] = ()
     #: Of the accounts that hold something else since.
     holdings: Sequence[Holding] = ()
+    queue_usage: Sequence[tuple[str, QueueUsage]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class Engine:
         self._board = board
         self._lease_keeper = LeaseKeeper(store, clock, holder, url, settings.engine.lease_seconds, place)
         self._follower = Follower(store, board)
-        self._memory = Memory(settings.engine, reports, caution)
+        self._memory = Memory(settings, reports, caution)
         self._deciding = Deciding(settings, launch, DataWatch(store, settings.engine), self._memory)
         #: None until it is loaded, after a commit whose outcome is unknown, and while another engine leads.
         self.world: World | None = None

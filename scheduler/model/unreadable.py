@@ -15,6 +15,7 @@ TABLES = (
     "queues",
     "holdings",
     "usage",
+    "queue_usage",
     "recurring",
     "webhooks",
     "data_queues",

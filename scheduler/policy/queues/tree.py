@@ -87,6 +87,10 @@ class Tree:
             lane = self._lanes[key] = self._by_path.setdefault(accounts, Lane(*accounts, each_once))
         return lane
 
+    def accounts(self, path: str, user: str) -> tuple[str, ...]:
+        """The accounts from the first level down that count the slots of the user's jobs in a queue."""
+        return self._accounts(path, user)[0] if self._queues else ()
+
     @cached_property
     def limits(self) -> Mapping[str, Mapping[str, int]]:
         """Limits by kind of the accounts of queues that have any."""

@@ -17,6 +17,7 @@ from scheduler.store.sql.engine_tables import (
     holdings,
     jobs,
     nodes,
+    queue_usage,
     usage,
     workers,
 )
@@ -73,6 +74,7 @@ class Statements:
             ["of_job", "but"],
         )
         self.upsert_holdings = _upsert(dialect, holdings)
+        self.upsert_queue_usage = _upsert(dialect, queue_usage)
         self.add_usage = _add_usage(dialect)
         self.insert_data_queues = _insert(dialect, data_queues)
         self.update_data_queues = _update_data_queues(dialect)

@@ -326,3 +326,16 @@ usage = Table(
     Column("lent_seconds", Double, nullable=False),
     Column("lost_seconds", Double, nullable=False),
 )
+
+#: Decayed usage of accounts in the tree of queues at a moment, and what they hold since.
+queue_usage = Table(
+    "queue_usage",
+    metadata,
+    Column("account", Text, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("slot_seconds", Double, nullable=False),
+    Column("held_slots", BigInteger, nullable=False),
+    # The commit that wrote the row last.
+    Column("revision", BigInteger, nullable=False),
+    Index(None, "revision"),
+)
