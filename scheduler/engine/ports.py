@@ -8,6 +8,7 @@ from typing import Protocol
 
 from scheduler.model.account import Holding
 from scheduler.model.booking import Booking
+from scheduler.model.budget import MonthSoFar
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.export import Export
 from scheduler.model.ids import JobId, NodeName, WorkerId
@@ -236,6 +237,10 @@ class Store(Protocol):
 
     def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
         """The data of these jobs as it stands, to be read only; jobs that have declared none are not in it."""
+        ...
+
+    def month_so_far(self, first_hour: int) -> MonthSoFar:
+        """What queues are charged since that hour, in which a month begins."""
         ...
 
     def commit(self, changes: Changes, lease: Lease, now: float) -> None:

@@ -247,6 +247,7 @@ class Engine:
         inputs = set_aside(inputs, self._culprits(inputs, lease))
         with self._deciding.watched(inputs):
             changeset = self._deciding.absorb(inputs)
+            self._memory.budgets.look(changeset, self._store.month_so_far)
             yield Step.ABSORBED
             decided, violations = self._deciding.plan(changeset)
         yield Step.PLANNED

@@ -16,6 +16,7 @@ TABLES = (
     "holdings",
     "usage",
     "queue_usage",
+    "budgets_told",
     "recurring",
     "webhooks",
     "data_queues",

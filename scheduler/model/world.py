@@ -122,6 +122,8 @@ class Changes:
     charges: tuple[Charge, ...] = ()
     #: Decayed usage of accounts in the tree of queues that hold something else from now on.
     queue_usage: tuple[tuple[str, QueueUsage], ...] = ()
+    #: Queues of which it was told now that their budget is nearly spent, and the first hour of the month.
+    budgets_told: tuple[tuple[str, int], ...] = ()
 
     def __bool__(self) -> bool:
         changed = self.jobs or self.workers or self.nodes or self.forgotten or self.events or self.bookings
@@ -133,8 +135,8 @@ class Changes:
 class World:
     """Jobs by what can happen to them, nodes, and what is used on each node by workers of jobs.
 
-    `strays`, `crowded`, `foreign`, `demands` and `withheld` come from observations and are not stored; everything else
-    equals what a load gives.
+    `strays`, `crowded`, `foreign`, `demands` and `withheld` come from observations, `spent` from the time, and are not
+    stored; everything else equals what a load gives.
     """
 
     queued: Mapping[JobId, Job] = field(default_factory=dict)
@@ -157,6 +159,8 @@ class World:
     bookings: Mapping[str, Booking] = field(default_factory=dict)
     #: By path; the root is not among them.
     queues: Mapping[str, Queue] = field(default_factory=dict)
+    #: Paths of queues that have spent their budget for this month, or are inside one that has.
+    spent: frozenset[str] = frozenset()
     #: Of the accounts that hold anything. No decision looks at them.
     holdings: Mapping[AccountKey, Holding] = field(default_factory=dict, compare=False)
     #: Decayed usage by path of the queue, as `path@user` of a user who has a share of it, and as `path/.` of the jobs
@@ -279,6 +283,7 @@ class World:
             withheld=self.withheld,
             bookings=bookings,
             queues=self.queues,
+            spent=self.spent,
             holdings=accounts.holdings,
             queue_usage=accounts.queue_usage,
             unreadable=self.unreadable,
@@ -313,6 +318,10 @@ class World:
     def with_queues(self, queues: Mapping[str, Queue]) -> "World":
         """The world with the queues as users have set them."""
         return self if queues == self.queues else replace(self, queues=queues)
+
+    def with_spent(self, spent: frozenset[str]) -> "World":
+        """The world with these queues as those whose budget is spent."""
+        return replace(self, spent=spent)
 
     def with_strays(self, strays: Mapping[WorkerId, Stray]) -> "World":
         """The world with the strays of a newer observation."""

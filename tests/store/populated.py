@@ -40,7 +40,9 @@ def populate(world: World) -> JobId:
     assert world.engine.lease is not None
     charge = Charge(0, AccountKey("", "ann", ""), 60.0, 0.0, 0.0)
     world.store.commit(
-        Changes(charges=(charge,), queue_usage=(("lab", QueueUsage(9.0, 1.0)),)), world.engine.lease, world.clock.now()
+        Changes(charges=(charge,), budgets_told=(("lab", 0),), queue_usage=(("lab", QueueUsage(9.0, 1.0)),)),
+        world.engine.lease,
+        world.clock.now(),
     )
     job = world.board.world and world.board.world.job(first)
     assert job is not None

@@ -71,6 +71,8 @@ def why_waiting(
             return f"Would fit, but workloads outside this scheduler wait for these slots: {need}."
         case WaitReason.QUEUE_LIMIT:
             return f"Its queue {job.spec.queue} is at its limit: {need} more would exceed it."
+        case WaitReason.BUDGET_SPENT:
+            return f"The budget of its queue {job.spec.queue}, or of one around it, is spent for this month."
         case WaitReason.USER_LIMIT:
             return (
                 f"User {job.spec.user} is at the limit of queue {job.spec.queue} for each user: {need} more exceed it."

@@ -31,6 +31,10 @@ class Lane:
         """The last account of its path; empty for jobs above all queues."""
         return self.path[-1] if self.path else ""
 
+    def inside(self, queues: frozenset[str]) -> bool:
+        """Whether it is inside one of these queues."""
+        return bool(queues) and not queues.isdisjoint(self.path)
+
     def shared_levels(self, other: "Lane") -> int:
         """The number of accounts that both paths begin with."""
         pairs = enumerate(zip(self.path, other.path, strict=False))

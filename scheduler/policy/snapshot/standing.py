@@ -37,19 +37,20 @@ def standing_of(snapshot: Snapshot) -> Standing:
             held = empty.counts(usage.held)
             lanes[lane] = None
             _tally(tallies, lane, usage, held, empty.counts(usage.leaving))
-            _want(demand, lane, _wanted_by_active(empty, usage, held, snapshot.peers))
+            spent = lane.inside(snapshot.world.spent)
+            _want(demand, lane, held if spent else _wanted_by_active(empty, usage, held, snapshot.peers))
             divisible = [slots + more for slots, more in zip(divisible, held, strict=True)]
     for lane, first, wanted in _waiting(snapshot, empty):
         if lane is TOP:
             divisible = [slots - less for slots, less in zip(divisible, wanted, strict=True)]
-        else:
+        elif not lane.inside(snapshot.world.spent):
             lanes[lane] = None
             oldest[lane.own] = min(oldest.get(lane.own, first), first)
             _want(demand, lane, wanted)
     roots = [tree.share(k, lanes, demand) for k in range(len(tree.kinds))]
     entitled = _entitled(roots, divisible)
     tallied = (_fixed(tallies.held), _fixed(tallies.leaving), _fixed(tallies.pinned))
-    return Standing(tree, empty.kinds, entitled, *tallied, _fixed(demand), oldest)
+    return Standing(tree, empty.kinds, entitled, *tallied, _fixed(demand), oldest, snapshot.world.spent)
 
 
 def _fixed(tally: dict[str, list[int]]) -> dict[str, Counts]:

@@ -41,6 +41,9 @@ def commit(
     statements.upsert_queue_usage.run(
         connection, [queue_usage_values(account, each, revision) for account, each in changes.queue_usage]
     )
+    statements.upsert_budgets_told.run(
+        connection, [{"queue": path, "month": month} for path, month in changes.budgets_told]
+    )
     statements.add_usage.run(connection, [charge_values(each) for each in changes.charges])
     _publish(connection, statements, changes.published, now)
     statements.delete_intents.run(connection, [{"done": intent_id} for intent_id in changes.intents_done])

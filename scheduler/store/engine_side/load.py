@@ -6,6 +6,7 @@ from itertools import chain
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, literal_column, select
 
 from scheduler.engine.ports import Inbox, StoredNews, StoredWorld
+from scheduler.model.budget import MonthSoFar
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job
@@ -18,7 +19,7 @@ from scheduler.store.codec.reading import Found, SetAside
 from scheduler.store.codec.rows import NODE_COLUMNS, intent_from_row, node_from_row, read_nodes
 from scheduler.store.engine_side import leadership
 from scheduler.store.requests import bookings, queues
-from scheduler.store.sql.engine_tables import holdings, jobs, nodes, queue_usage, workers
+from scheduler.store.sql.engine_tables import budgets_told, holdings, jobs, nodes, queue_usage, usage, workers
 from scheduler.store.sql.request_tables import intents
 from scheduler.store.sql.sequences import highest_job_id
 
@@ -109,6 +110,16 @@ def load_news(connection: Connection, since: int, aside: SetAside) -> StoredNews
         node_count=connection.execute(_NODE_COUNT).scalar_one(),
         unreadable=tuple(aside.rows),
         ahead_seconds=lease.ahead_seconds,
+    )
+
+
+def month_so_far(connection: Connection, first_hour: int) -> MonthSoFar:
+    """What queues are charged in the month that begins with this hour, and of which it was told in it."""
+    held = select(usage.c.queue, func.sum(usage.c.held_seconds)).where(usage.c.hour >= first_hour)
+    told = select(budgets_told.c.queue).where(budgets_told.c.month == first_hour)
+    return MonthSoFar(
+        {path: float(seconds) for path, seconds in connection.execute(held.group_by(usage.c.queue))},
+        frozenset(connection.execute(told).scalars()),
     )
 
 

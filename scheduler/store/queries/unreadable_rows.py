@@ -28,6 +28,7 @@ from scheduler.store.codec.rows import (
 from scheduler.store.codec.shard_rows import READER_COLUMNS, data_queue_from_row, reader_from_row, set_aside_from_row
 from scheduler.store.records import StoredRow
 from scheduler.store.sql.engine_tables import (
+    budgets_told,
     counters,
     events,
     generations,
@@ -73,6 +74,7 @@ _READ: dict[str, tuple[Table, Select[Any], Make]] = {
         (bookings, select(bookings), booking_from_row),
         (queues, select(queues), queue_from_row),
         (holdings, select(holdings), holding_from_row),
+        (budgets_told, select(budgets_told), _checked),
         (queue_usage, select(queue_usage), queue_usage_from_row),
         (usage, select(usage), _checked),
         (recurring, select(recurring), recurring_from_row),

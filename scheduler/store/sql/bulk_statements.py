@@ -12,6 +12,7 @@ from sqlalchemy.sql.dml import UpdateBase
 from scheduler.store.sql.engine_tables import (
     IS_CURRENT,
     SUBMITTED,
+    budgets_told,
     events,
     generations,
     holdings,
@@ -75,6 +76,7 @@ class Statements:
         )
         self.upsert_holdings = _upsert(dialect, holdings)
         self.upsert_queue_usage = _upsert(dialect, queue_usage)
+        self.upsert_budgets_told = _upsert(dialect, budgets_told)
         self.add_usage = _add_usage(dialect)
         self.insert_data_queues = _insert(dialect, data_queues)
         self.update_data_queues = _update_data_queues(dialect)

@@ -339,3 +339,12 @@ queue_usage = Table(
     Column("revision", BigInteger, nullable=False),
     Index(None, "revision"),
 )
+
+#: The last month in which it was told of a queue that its budget is nearly spent.
+budgets_told = Table(
+    "budgets_told",
+    metadata,
+    Column("queue", Text, primary_key=True),
+    # The first hour of the month, as those of usage.
+    Column("month", BigInteger, nullable=False),
+)
