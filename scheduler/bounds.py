@@ -86,6 +86,8 @@ EFFICIENCY = Bound(1e-9, 1.0)
 SLOT_SECONDS = Bound(1e-9, 1e40, zero=True)
 #: What a slot costs for an hour.
 PRICE = Bound(1e-9, 1e9, zero=True)
+#: Slot-hours that the jobs of a queue may hold in a month.
+BUDGET = Bound(1, 10**12, zero=True)
 #: A multiple of something, in settings.
 FACTOR = Bound(1e-6, 1e6, zero=True)
 #: Slots that may be given out per slot that exists.

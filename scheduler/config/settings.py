@@ -51,6 +51,11 @@ class PolicySettings(Section):
         description="A queue below its share, though not below its guarantee, makes jobs of queues above theirs shrink."
         " After so long a run it may also stop them; unset: never.",
     )
+    usage_half_life_seconds: Seconds = Field(
+        default=0.0,
+        description="Of queues that hold equal parts of what they are entitled to, the one goes first that has used "
+        "less for its weight. Usage counts half after this time; 0: it does not count.",
+    )
     near_end_seconds: Seconds = Field(
         default=5.0, description="A job does not grow if its time limit ends within this time."
     )

@@ -57,6 +57,7 @@ class Changeset:
         #: Whether anything changed that a plan depends on.
         self.matters = bool(begun)
         self.events: list[Event] = list(begun.events)
+        self.budgets_told: list[tuple[str, int]] = []
         self.intents_done: list[int] = list(begun.intents_done)
 
     def job(self, job_id: JobId) -> Job | None:
@@ -145,6 +146,12 @@ class Changeset:
         if by_path != self.base.queues:
             self.matters = True
             self.base = self.base.with_queues(by_path)
+
+    def see_spent(self, spent: frozenset[str]) -> None:
+        """Put the queues whose budget is spent."""
+        if spent != self.base.spent:
+            self.matters = True
+            self.base = self.base.with_spent(spent)
 
     def see_unreadable(self, rows: Sequence[Unreadable]) -> None:
         """Put rows that could not be read in this tick."""
@@ -264,6 +271,7 @@ class Changeset:
             intents_done=tuple(self.intents_done),
             bookings=tuple(self._bookings.values()),
             ahead_seconds=self.ahead_seconds,
+            budgets_told=tuple(self.budgets_told),
         )
 
     def world(self) -> World:

@@ -1,11 +1,12 @@
 """What an engine knows from its earlier ticks, beside the world. If it is lost, the next tick looks at everything."""
 
-from scheduler.config import EngineSettings
+from scheduler.config import Settings
 from scheduler.engine.absorb.dirty_jobs import DirtyJobs
 from scheduler.engine.apply.sent_actions import SentActions
 from scheduler.engine.attribution.caution import Caution
 from scheduler.engine.ports import TickInputs
 from scheduler.engine.state.accounts import Accounts
+from scheduler.engine.state.budgets import Budgets
 from scheduler.engine.state.reports import Liveness, ReportBox
 from scheduler.engine.timing.wall_watch import WallWatch
 from scheduler.model.event import EventKind
@@ -15,14 +16,15 @@ from scheduler.model.world import Changes, World
 class Memory:
     """Used by the engine's thread."""
 
-    def __init__(self, settings: EngineSettings, reports: ReportBox, caution: Caution | None) -> None:
+    def __init__(self, settings: Settings, reports: ReportBox, caution: Caution | None) -> None:
         """`caution`: when ticks are rehearsed; None: never."""
         self.caution = caution
         self.liveness = Liveness(reports)
-        self.dirty_jobs = DirtyJobs(settings, self.liveness)
+        self.dirty_jobs = DirtyJobs(settings.engine, self.liveness)
         self.sent = SentActions()
         self.wall = WallWatch()
-        self.accounts = Accounts()
+        self.accounts = Accounts(settings.policy.usage_half_life_seconds)
+        self.budgets = Budgets()
         #: The plan stays empty until this time unless something that matters changes; None: it may not be empty.
         self.calm_until: float | None = None
         #: The newest term in which this engine has led.
@@ -47,6 +49,7 @@ class Memory:
         """Begin to hear, with a world that was loaded: what was said to an engine before this one is not known."""
         self.look_at_everything()
         self.accounts.begin(world)
+        self.budgets.begin()
         self.liveness.since = now
 
     def look_at_everything(self) -> None:
@@ -57,6 +60,7 @@ class Memory:
     def committed(self, inputs: TickInputs, changes: Changes) -> None:
         """Record that the changes which follow from these inputs are stored."""
         self.dirty_jobs.absorbed(inputs.observation)
+        self.budgets.committed(changes.charges)
         self.liveness.reports.absorbed(inputs.observation.reports)
         if self.caution is not None:
             self.caution.passed()

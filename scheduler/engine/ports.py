@@ -8,6 +8,7 @@ from typing import Protocol
 
 from scheduler.model.account import Holding
 from scheduler.model.booking import Booking
+from scheduler.model.budget import MonthSoFar
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.export import Export
 from scheduler.model.ids import JobId, NodeName, WorkerId
@@ -16,6 +17,7 @@ from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.observation import Observation
 from scheduler.model.queue import Queue
+from scheduler.model.queue_usage import QueueUsage
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes, World
 
@@ -135,6 +137,8 @@ class StoredWorld:
     queues: Sequence[Queue] = ()
     #: Of the accounts that hold anything.
     holdings: Sequence[Holding] = ()
+    #: As `World.queue_usage`.
+    queue_usage: Sequence[tuple[str, QueueUsage]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,7 @@ class StoredNews:
     queues: Sequence[Queue] = ()
     #: Of the accounts that hold something else since.
     holdings: Sequence[Holding] = ()
+    queue_usage: Sequence[tuple[str, QueueUsage]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +237,10 @@ class Store(Protocol):
 
     def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
         """The data of these jobs as it stands, to be read only; jobs that have declared none are not in it."""
+        ...
+
+    def month_so_far(self, first_hour: int) -> MonthSoFar:
+        """What queues are charged since that hour, in which a month begins."""
         ...
 
     def commit(self, changes: Changes, lease: Lease, now: float) -> None:

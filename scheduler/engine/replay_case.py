@@ -26,7 +26,7 @@ _CODEC = TypeAdapter(Case)
 #: Parts of a world that hold jobs.
 _OF_JOBS = ("queued", "suspended", "active", "held", "reserved", "leaving", "unexplained")
 #: Fields that the planner does not look at, and that may be secret.
-_LEFT_OUT: Any = {"world": {jobs: {"__all__": {"spec": {"export"}}} for jobs in _OF_JOBS}}
+_LEFT_OUT: Any = {"world": {"holdings": True} | {jobs: {"__all__": {"spec": {"export"}}} for jobs in _OF_JOBS}}
 #: Cases kept in one directory; a defect that repeats must not fill the disk.
 CASES_MAX = 50
 

@@ -137,7 +137,7 @@ class Engine:
         self._board = board
         self._lease_keeper = LeaseKeeper(store, clock, holder, url, settings.engine.lease_seconds, place)
         self._follower = Follower(store, board)
-        self._memory = Memory(settings.engine, reports, caution)
+        self._memory = Memory(settings, reports, caution)
         self._deciding = Deciding(settings, launch, DataWatch(store, settings.engine), self._memory)
         #: None until it is loaded, after a commit whose outcome is unknown, and while another engine leads.
         self.world: World | None = None
@@ -247,6 +247,7 @@ class Engine:
         inputs = set_aside(inputs, self._culprits(inputs, lease))
         with self._deciding.watched(inputs):
             changeset = self._deciding.absorb(inputs)
+            self._memory.budgets.look(changeset, self._store.month_so_far)
             yield Step.ABSORBED
             decided, violations = self._deciding.plan(changeset)
         yield Step.PLANNED

@@ -96,6 +96,8 @@ class EventKind(StrEnum):
     QUEUE_SET = "QUEUE_SET"
     #: A user deleted the queue.
     QUEUE_DELETED = "QUEUE_DELETED"
+    #: Most of the budget of the queue for this month is spent; once a month. The amount is which part.
+    QUEUE_BUDGET_NEAR = "QUEUE_BUDGET_NEAR"
     #: Readers of shards were silent for longer than their lease: their shards are handed out again, or set aside if
     #: they failed too often. The amount is the number of these shards.
     SHARD_LEASE_EXPIRED = "SHARD_LEASE_EXPIRED"
@@ -126,6 +128,7 @@ DECISIONS = frozenset(EventKind) - {
     EventKind.DATA_ENDED,
     EventKind.QUEUE_SET,
     EventKind.QUEUE_DELETED,
+    EventKind.QUEUE_BUDGET_NEAR,
     EventKind.UNREADABLE,
 }
 

@@ -152,6 +152,8 @@ class WaitReason(StrEnum):
     NODES_UNAVAILABLE = "NODES_UNAVAILABLE"
     #: Its queue, or one that contains it, is at its limit.
     QUEUE_LIMIT = "QUEUE_LIMIT"
+    #: The budget of its queue, or of one that contains it, is spent for this month.
+    BUDGET_SPENT = "BUDGET_SPENT"
     #: Its user is at the limit of a queue for each user.
     USER_LIMIT = "USER_LIMIT"
     #: It is not preemptible, and such jobs start inside the guarantee of their queue only.

@@ -37,6 +37,8 @@ class Queue:
     priority_max: int | None = None
     #: Jobs that it may contain before they end; None: any number.
     max_jobs: int | None = None
+    #: Slot-hours that its jobs, with those of the queues inside it, may hold in a calendar month; None: any number.
+    budget: int | None = None
     #: Users, and groups as `@name`, who may submit to it and to the queues inside it; empty: as its parent says.
     members: tuple[str, ...] = ()
 
@@ -47,6 +49,7 @@ class Queue:
         bounds.SLOTS_OF_QUEUE.check("user_limit", self.user_limit)
         bounds.PRIORITY.check("priority_max", self.priority_max)
         bounds.JOBS_OF_QUEUE.check("max_jobs", self.max_jobs)
+        bounds.BUDGET.check("budget", self.budget)
         limits = dict(self.limit)
         for kind, slots in self.guarantee:
             if slots > limits.get(kind, slots):

@@ -15,6 +15,8 @@ TABLES = (
     "queues",
     "holdings",
     "usage",
+    "queue_usage",
+    "budgets_told",
     "recurring",
     "webhooks",
     "data_queues",

@@ -18,8 +18,10 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node
 from scheduler.model.queue import Queue
+from scheduler.model.queue_usage import QueueUsage
 from scheduler.model.slot import SlotClosure
 from scheduler.model.subject import Subject
+from scheduler.model.trail import TRAIL_MAX, Touched, touched_between
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Worker
 
@@ -118,31 +120,23 @@ class Changes:
     #: Of accounts that hold something else from now on, and what they are charged for what they held until now.
     holdings: tuple[Holding, ...] = ()
     charges: tuple[Charge, ...] = ()
+    #: Decayed usage of accounts in the tree of queues that hold something else from now on.
+    queue_usage: tuple[tuple[str, QueueUsage], ...] = ()
+    #: Queues of which it was told now that their budget is nearly spent, and the first hour of the month.
+    budgets_told: tuple[tuple[str, int], ...] = ()
 
     def __bool__(self) -> bool:
         changed = self.jobs or self.workers or self.nodes or self.forgotten or self.events or self.bookings
-        accounts = self.holdings or self.charges
+        accounts = self.holdings or self.charges or self.queue_usage
         return bool(changed or accounts or self.published or self.intents_done or self.ahead_seconds is not None)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Touched:
-    """Jobs and nodes of which one world may differ from another."""
-
-    jobs: frozenset[JobId]
-    nodes: frozenset[NodeName]
-
-
-#: Steps that a world remembers; beyond them two worlds have to be compared.
-TRAIL_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
 class World:
     """Jobs by what can happen to them, nodes, and what is used on each node by workers of jobs.
 
-    `strays`, `crowded`, `foreign`, `demands` and `withheld` come from observations and are not stored; everything else
-    equals what a load gives.
+    `strays`, `crowded`, `foreign`, `demands` and `withheld` come from observations, `spent` from the time, and are not
+    stored; everything else equals what a load gives.
     """
 
     queued: Mapping[JobId, Job] = field(default_factory=dict)
@@ -165,8 +159,13 @@ class World:
     bookings: Mapping[str, Booking] = field(default_factory=dict)
     #: By path; the root is not among them.
     queues: Mapping[str, Queue] = field(default_factory=dict)
+    #: Paths of queues that have spent their budget for this month, or are inside one that has.
+    spent: frozenset[str] = frozenset()
     #: Of the accounts that hold anything. No decision looks at them.
-    holdings: Mapping[AccountKey, Holding] = field(default_factory=dict)
+    holdings: Mapping[AccountKey, Holding] = field(default_factory=dict, compare=False)
+    #: Decayed usage by path of the queue, as `path@user` of a user who has a share of it, and as `path/.` of the jobs
+    #: directly in a queue with inner ones; empty where usage does not count.
+    queue_usage: Mapping[str, QueueUsage] = field(default_factory=dict)
     #: Rows that cannot be read, so that what they tell of is not here.
     unreadable: tuple[Unreadable, ...] = ()
     #: How far people's clocks are ahead of the engine's, as far as that was confirmed: bookings stand by it.
@@ -189,6 +188,7 @@ class World:
         ahead_seconds: float = 0.0,
         queues: Iterable[Queue] = (),
         holdings: Iterable[Holding] = (),
+        queue_usage: Iterable[tuple[str, QueueUsage]] = (),
     ) -> "World":
         """The world that these rows describe; terminal jobs are left out."""
         rows = Changes(
@@ -197,6 +197,7 @@ class World:
             bookings=tuple(bookings),
             ahead_seconds=ahead_seconds,
             holdings=tuple(holdings),
+            queue_usage=tuple(queue_usage),
         )
         by_path = {queue.path: queue for queue in queues}
         return World(unreadable=tuple(unreadable), queues=by_path).evolve(rows)
@@ -253,9 +254,9 @@ class World:
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""
         ahead_seconds = self.ahead_seconds if changes.ahead_seconds is None else changes.ahead_seconds
         rows = changes.jobs or changes.nodes or changes.forgotten or changes.bookings
-        holdings = _held_on(self.holdings, changes.holdings)
+        accounts = self._with_accounts(changes)
         if not rows and ahead_seconds == self.ahead_seconds:
-            return self if holdings is self.holdings else replace(self, holdings=holdings)
+            return accounts
         jobs = {job.id: job for job in changes.jobs}
         nodes = self.nodes
         if changes.nodes:
@@ -282,7 +283,9 @@ class World:
             withheld=self.withheld,
             bookings=bookings,
             queues=self.queues,
-            holdings=holdings,
+            spent=self.spent,
+            holdings=accounts.holdings,
+            queue_usage=accounts.queue_usage,
             unreadable=self.unreadable,
             ahead_seconds=ahead_seconds,
             reserved=_moved(self.reserved, jobs, lambda job: bool(job.reservation)),
@@ -291,17 +294,21 @@ class World:
             trail=(*self.trail[1 - TRAIL_MAX :], step),
         )
 
+    def _with_accounts(self, changes: Changes) -> "World":
+        """The world with what accounts hold after these changes, and nothing else of them."""
+        if not changes.holdings and not changes.queue_usage:
+            return self
+        holdings = {**self.holdings, **{holding.key: holding for holding in changes.holdings}}
+        usage = {**self.queue_usage, **dict(changes.queue_usage)}
+        return replace(
+            self,
+            holdings={key: holding for key, holding in holdings.items() if holding.slots},
+            queue_usage={account: each for account, each in usage.items() if each.counts},
+        )
+
     def touched_since(self, other: "World") -> Touched | None:
         """What may differ from another world, of which this one is an offspring or a sibling; None: that is unknown."""
-        mine = {id(step): k for k, step in enumerate(self.trail)}
-        for k in range(len(other.trail) - 1, -1, -1):
-            common = mine.get(id(other.trail[k]))
-            if common is not None:
-                steps = (*other.trail[k + 1 :], *self.trail[common + 1 :])
-                jobs: frozenset[JobId] = frozenset().union(*(step.jobs for step in steps))
-                nodes: frozenset[NodeName] = frozenset().union(*(step.nodes for step in steps))
-                return Touched(jobs, nodes)
-        return None
+        return touched_between(self.trail, other.trail)
 
     def with_unreadable(self, more: Iterable[Unreadable]) -> "World":
         """The world with further rows that cannot be read."""
@@ -311,6 +318,10 @@ class World:
     def with_queues(self, queues: Mapping[str, Queue]) -> "World":
         """The world with the queues as users have set them."""
         return self if queues == self.queues else replace(self, queues=queues)
+
+    def with_spent(self, spent: frozenset[str]) -> "World":
+        """The world with these queues as those whose budget is spent."""
+        return replace(self, spent=spent)
 
     def with_strays(self, strays: Mapping[WorkerId, Stray]) -> "World":
         """The world with the strays of a newer observation."""
@@ -349,14 +360,6 @@ def _moved(
         del after[job_id]
     after.update(come)
     return after
-
-
-def _held_on(before: Mapping[AccountKey, Holding], changed: Iterable[Holding]) -> Mapping[AccountKey, Holding]:
-    """The accounts that hold anything after some changed; the same mapping where none did."""
-    if not changed:
-        return before
-    after = {**before, **{holding.key: holding for holding in changed}}
-    return {key: holding for key, holding in after.items() if holding.slots}
 
 
 def _has_leavers(job: Job) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from scheduler.engine.ports import Anchor, Inbox, Lease, Place, SeenLease, StoredNews, StoredWorld
+from scheduler.model.budget import MonthSoFar
 from scheduler.model.world import Changes
 from scheduler.store.database_access import DatabaseAccess
 from scheduler.store.engine_side import commit, leadership, load
@@ -83,6 +84,11 @@ class EngineMethods(DatabaseAccess):
         """The oldest intents, the jobs and the bookings that they ask for; they stay until a commit names them done."""
         with self._reading() as (connection, aside):
             return load.take_inbox(connection, limit, aside)
+
+    def month_so_far(self, first_hour: int) -> MonthSoFar:
+        """What queues are charged since that hour, in which a month begins, and of which it was told."""
+        with self._database.read() as connection:
+            return load.month_so_far(connection, first_hour)
 
     def commit(self, changes: Changes, lease: Lease, now: float) -> None:
         """Write all of it or nothing. Raises `LeaseLost` or `StaleWrite`."""

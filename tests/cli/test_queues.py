@@ -23,14 +23,28 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
     with running_daemon(tmp_path, slots=2) as daemon:
         monkeypatch.setenv("SCHED_STATE_DIR", str(daemon.state_dir))
         assert alone("queue", "list").ok().err == "no queues: create one with sched queue create PATH\n"
-        rules = ("--guarantee", "1", "--guarantee", "H100=4", "--limit", "16", "--weight", "2", "--max-jobs", "5")
+        rules = (
+            "--guarantee",
+            "1",
+            "--guarantee",
+            "H100=4",
+            "--limit",
+            "16",
+            "--weight",
+            "2",
+            "--max-jobs",
+            "5",
+            "--budget",
+            "5000",
+        )
         assert alone("queue", "create", "lab", *rules, "--share-users").ok().out == "queue lab created\n"
         alone("queue", "create", "lab/vision", "--member", "ann", "--member", "@lab").ok()
         said = alone("queue", "set", "lab", "--limit", "none", "--guarantee", "H100=none", "--user-limit", "3").ok()
         assert said.out == "queue lab set\n"
         lab = alone("queue", "show", "lab", "-o", "json").ok().document
         assert (lab["limit"], lab["guarantee"], lab["user_limit"], lab["weight"]) == ({}, {"*": 1}, 3, 2.0)
-        assert (lab["share_users"], lab["max_jobs"]) == (True, 5)
+        assert (lab["share_users"], lab["max_jobs"], lab["budget"]) == (True, 5, 5000)
+        assert "5,000 slot-hours" in alone("queue", "show", "lab").ok().out
         said = alone("queue", "members", "lab/vision", "--add", "bob", "--remove", "ann").ok()
         assert said.out.split() == ["@lab", "bob"]
         job = alone("submit", "--queue", "lab/vision", "-o", "json", "--", "sleep", "60").ok().document["id"]

@@ -3,19 +3,21 @@
 import math
 import random
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from scheduler.clusters.simulated.process import Behaviour
+from scheduler.config import PolicySettings, Settings
 from scheduler.engine.tick import Step
 from scheduler.model.account import HOUR_SECONDS, AccountKey, AccountSum
 from scheduler.model.event import EventKind
 from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.queue import ANY_GPU, Queue
+from scheduler.model.queue_usage import accrued
 from scheduler.store.queries.accounts import Span
 from tests.store import garbage
 from tests.world import START, World
@@ -254,3 +256,75 @@ def test_a_row_of_what_is_held_that_cannot_be_read_is_written_anew(w: World, tmp
     w.clock.advance(100)
     assert whole(w).held == pytest.approx(before + 200)
     assert w.store.look_again() or not w.store.unreadable
+
+
+HALF_LIFE = 1000.0
+
+
+@pytest.fixture
+def decaying(tmp_path: Path) -> Iterator[World]:
+    """A world in which usage counts half after 1000 seconds."""
+    policy = PolicySettings(usage_half_life_seconds=HALF_LIFE)
+    world = World(tmp_path, settings=Settings(state_dir=tmp_path, policy=policy))
+    yield world
+    world.close()
+
+
+def decayed_usage(world: World, account: str) -> float:
+    assert world.engine.world is not None
+    found = world.engine.world.queue_usage.get(account)
+    return 0.0 if found is None else found.now(world.clock.now(), HALF_LIFE)
+
+
+def test_usage_of_queues_decays_and_goes_on_over_restarts(decaying: World) -> None:
+    w = decaying
+    w.node("a", slots=8)
+    put(w, "lab")
+    put(w, "lab/vision", share_users=True)
+    w.job("one", workers=2, queue="lab/vision", user="ann")
+    w.job("two", workers=1, queue="lab", user="bob")
+    w.advance(5)
+    before = {account: decayed_usage(w, account) for account in ("lab", "lab/vision", "lab/vision@ann", "lab/.")}
+    assert before["lab"] == pytest.approx(before["lab/vision"] + before["lab/."])
+    w.clock.advance(HALF_LIFE)
+    held = accrued(2, 0.0, HALF_LIFE, HALF_LIFE)
+    assert decayed_usage(w, "lab/vision@ann") == pytest.approx(before["lab/vision@ann"] / 2 + held)
+    w.kill_engine()
+    w.tick()
+    for job in w.submitted:
+        w.ask_cancel(job)
+    w.advance(60)
+    last = {account: decayed_usage(w, account) for account in before}
+    assert last["lab"] == pytest.approx(last["lab/vision"] + last["lab/."])
+    assert last["lab/vision"] == pytest.approx(last["lab/vision@ann"])
+    w.kill_engine()
+    w.tick()
+    w.clock.advance(HALF_LIFE - w.settings.engine.lease_seconds)
+    for account, was in last.items():
+        assert decayed_usage(w, account) == pytest.approx(was / 2)
+
+
+def test_without_a_half_life_no_usage_is_kept(w: World) -> None:
+    w.node("a", slots=2)
+    put(w, "lab")
+    w.job("j", queue="lab")
+    w.advance(5)
+    assert w.engine.world is not None
+    assert w.engine.world.queue_usage == {}
+
+
+def test_users_of_a_queue_that_is_shared_later_begin_when_it_is(decaying: World) -> None:
+    w = decaying
+    w.node("a", slots=2)
+    put(w, "lab")
+    w.job("j", queue="lab", user="ann")
+    w.advance(100)
+    assert decayed_usage(w, "lab@ann") == 0.0
+    put(w, "lab", share_users=True)
+    w.tick()
+    w.clock.advance(100)
+    assert decayed_usage(w, "lab@ann") == pytest.approx(accrued(1, 0.0, 100.0, HALF_LIFE))
+    put(w, "lab")
+    w.tick()
+    assert w.engine.world is not None
+    assert w.engine.world.queue_usage["lab@ann"].slots == 0

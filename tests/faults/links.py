@@ -22,6 +22,7 @@ from scheduler.engine.ports import (
 )
 from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.errors import StaleWrite, StoreUnavailable
+from scheduler.model.budget import MonthSoFar
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.ids import JobId
 from scheduler.model.observation import Observation, WorkerReport
@@ -82,6 +83,9 @@ class Line:
 
     def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
         return self._call("read_queues", lambda: self._store.read_queues(job_ids))
+
+    def month_so_far(self, first_hour: int) -> MonthSoFar:
+        return self._call("month_so_far", lambda: self._store.month_so_far(first_hour))
 
     def data_shares_done(self) -> Mapping[JobId, float]:
         return self._call("data_shares_done", self._store.data_shares_done)

@@ -22,6 +22,7 @@ FIELDS: dict[str, Any] = {
     "user_limit": 3,
     "priority_max": 5,
     "max_jobs": 7,
+    "budget": 5000,
     "members": ["@lab", "ann"],
 }
 

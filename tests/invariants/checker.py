@@ -317,7 +317,8 @@ class StoredWorlds:
         if revision != self._revision:
             stored = self._store.load_world()
             self._revision = revision
-            self._world = Snapshot.of(stored.jobs, stored.nodes, stored.bookings, holdings=stored.holdings)
+            accounts = {"holdings": stored.holdings, "queue_usage": stored.queue_usage}
+            self._world = Snapshot.of(stored.jobs, stored.nodes, stored.bookings, **accounts)  # type: ignore[arg-type]
         return self._world
 
 
@@ -326,7 +327,8 @@ def _without(stored: Snapshot, jobs: Collection[JobId]) -> Snapshot:
     if not jobs:
         return stored
     left = (job for job in (*stored.all_jobs(), *stored.held.values()) if job.id not in jobs)
-    return Snapshot.of(left, stored.nodes.values(), stored.bookings.values(), holdings=stored.holdings.values())
+    accounts = {"holdings": stored.holdings.values(), "queue_usage": stored.queue_usage.items()}
+    return Snapshot.of(left, stored.nodes.values(), stored.bookings.values(), **accounts)  # type: ignore[arg-type]
 
 
 def equals_store(snapshot: Snapshot, fresh: Snapshot) -> None:
@@ -340,6 +342,7 @@ def equals_store(snapshot: Snapshot, fresh: Snapshot) -> None:
         (snapshot.usage, fresh.usage, "usage"),
         (snapshot.bookings, fresh.bookings, "bookings"),
         (snapshot.holdings, fresh.holdings, "holdings"),
+        (snapshot.queue_usage, fresh.queue_usage, "queue usage"),
     ):
         differing = {
             key: (mine.get(key), loaded.get(key)) for key in {*mine, *loaded} if mine.get(key) != loaded.get(key)

@@ -56,6 +56,7 @@ class Cluster:
         self.foreign: dict[NodeName, ForeignUse] = {}
         self.demands: list[Awaited] = []
         self.queues: list[Queue] = []
+        self.spent: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         lines = [f"{n.name}: {n.slots} slots x{n.oversell} {n.gpu_type} {n.intent}" for n in self.nodes.values()]
@@ -212,7 +213,7 @@ class Cluster:
     def world(self) -> World:
         world = World.of(self.jobs.values(), self.nodes.values(), self.bookings, queues=self.queues)
         world = world.with_strays(self.strays).with_crowded(self.crowded)
-        return world.with_foreign(self.foreign, tuple(self.demands))
+        return world.with_foreign(self.foreign, tuple(self.demands)).with_spent(self.spent)
 
     def plan(self, *, outside_bounds: bool = False) -> Plan:
         """The plan for now, once world and plan were found to hold the invariants; `outside_bounds`: but for sizes."""

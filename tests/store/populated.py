@@ -9,6 +9,7 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.job_state import JobState
 from scheduler.model.queue import Queue
+from scheduler.model.queue_usage import QueueUsage
 from scheduler.model.ranges import NOTHING
 from scheduler.model.shard_calls import ReaderKey, ShardCall
 from scheduler.model.world import Changes
@@ -38,7 +39,11 @@ def populate(world: World) -> JobId:
     world.advance(20)
     assert world.engine.lease is not None
     charge = Charge(0, AccountKey("", "ann", ""), 60.0, 0.0, 0.0)
-    world.store.commit(Changes(charges=(charge,)), world.engine.lease, world.clock.now())
+    world.store.commit(
+        Changes(charges=(charge,), budgets_told=(("lab", 0),), queue_usage=(("lab", QueueUsage(9.0, 1.0)),)),
+        world.engine.lease,
+        world.clock.now(),
+    )
     job = world.board.world and world.board.world.job(first)
     assert job is not None
     assert job.state is JobState.RUNNING

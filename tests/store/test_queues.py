@@ -36,6 +36,7 @@ FULL = Queue(
     user_limit=3,
     priority_max=-5,
     max_jobs=7,
+    budget=5000,
     members=("@lab", "ann"),
 )
 

@@ -29,6 +29,8 @@ SPOILT: dict[str, tuple[str, Any]] = {
     "queues": ("members", "[["),
     "holdings": ("lent_slots", -1.0),
     "usage": ("held_seconds", -1.0),
+    "queue_usage": ("at", -1.0),
+    "budgets_told": ("month", -1),
     "recurring": ("spec", "[["),
     "webhooks": ("name", "a\0b"),
     "generations": ("members", "[["),

@@ -34,6 +34,7 @@ _OPTION_OF = {
     "user_limit": "--user-limit",
     "priority_max": "--priority-max",
     "max_jobs": "--max-jobs",
+    "budget": "--budget",
     "members": "--member",
 }
 
@@ -73,6 +74,12 @@ class Rules:
     max_jobs: Annotated[
         str | None, typer.Option("--max-jobs", metavar="NUMBER", help="Jobs that it may contain before they end.")
     ] = None
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget", metavar="SLOT-HOURS", help="Slot-hours that its jobs may hold in a calendar month (UTC)."
+        ),
+    ] = None
     member: Annotated[
         list[str] | None,
         typer.Option(
@@ -89,6 +96,7 @@ class Rules:
             "user_limit": _number(self.user_limit, "--user-limit", int),
             "priority_max": _number(self.priority_max, "--priority-max", int),
             "max_jobs": _number(self.max_jobs, "--max-jobs", int),
+            "budget": _number(self.budget, "--budget", int),
             "members": _members(self.member),
         }
         request = {key: value[0] for key, value in given.items() if value}
@@ -279,6 +287,7 @@ def _fields(view: View) -> "RenderableType":
         ("limit of a user", _or_dash(view["user_limit"])),
         ("highest priority", _or_dash(view["priority_max"])),
         ("jobs at most", _or_dash(view["max_jobs"])),
+        ("budget of a month", _budget_shown(view)),
         ("members", " ".join(view["members"]) or "-"),
         ("slots held", str(view["slots_held"])),
         ("held or waited for", _share_shown(view["slots_wanted"])),
@@ -289,6 +298,11 @@ def _fields(view: View) -> "RenderableType":
         ("created", stamp(view["created_at"])),
     ]
     return fields(rows + [(f"user {user['user']}", _user_shown(user)) for user in view["users"]])
+
+
+def _budget_shown(view: View) -> str:
+    budget = "-" if view["budget"] is None else f"{view['budget']:,} slot-hours"
+    return f"{budget} (spent)" if view["budget_spent"] else budget
 
 
 def _user_shown(user: View) -> str:

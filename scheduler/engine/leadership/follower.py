@@ -88,8 +88,8 @@ class Follower:
         return self._shown_with(stored, [job for job in stored.jobs if job.id not in without]), tuple(unloaded)
 
     def _shown_with(self, stored: StoredWorld, jobs: Sequence[Job]) -> World:
-        rows = (stored.nodes, stored.bookings, stored.unreadable, stored.ahead_seconds, stored.queues, stored.holdings)
-        world = World.of(jobs, *rows)
+        rows = (stored.nodes, stored.bookings, stored.unreadable, stored.ahead_seconds, stored.queues)
+        world = World.of(jobs, *rows, stored.holdings, stored.queue_usage)
         self._board.load(world, stored.admitted_job_id)
         return world
 
@@ -112,6 +112,7 @@ def _changes(world: World, news: StoredNews) -> Changes:
         bookings=bookings,
         ahead_seconds=news.ahead_seconds,
         holdings=tuple(news.holdings),
+        queue_usage=tuple(news.queue_usage),
     )
 
 

@@ -14,25 +14,31 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.queue import Queue
+from scheduler.model.queue_usage import QueueUsage
 from scheduler.model.worker import Worker
 from scheduler.model.world import Changes, World
 from scheduler.policy.queues.borrowed import Cell, lent_parts
+from scheduler.policy.queues.tree import Tree
 
 _Slots = Counter[AccountKey]
 #: Lent slots differ by whole slots and parts of them: what sums of floats leave over is no change.
 _EPSILON = 1e-6
+_NOTHING = QueueUsage(0.0, 0.0)
 
 
 class Accounts:
     """Counts what jobs hold, from job to job; used on the engine's thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, half_life_seconds: float) -> None:
+        """Usage counts half after `half_life_seconds`; 0: it does not count."""
+        self._half_life_seconds = half_life_seconds
         #: What each job holds, and the workers that this follows from.
         self._by_job: dict[JobId, tuple[_Slots, tuple[Worker, ...], tuple[Worker, ...]]] = {}
         self._slots: _Slots = Counter()
         self._types: dict[NodeName, str] = {}
-        #: The queues by which it was found what is lent.
+        #: The queues by which it was found what is lent, and their tree.
         self._queues: Mapping[str, Queue] = {}
+        self._tree = Tree()
         #: Whether any account may hold another number of slots than the world says.
         self._unsure = True
 
@@ -55,7 +61,10 @@ class Accounts:
         lost = list(self._lost(world, changes, hour_of(now, ahead_seconds)))
         if not (touched or lost or everything or moved):
             return changes
+        if everything:
+            self._queues, self._tree, self._unsure = world.queues, Tree(world.queues), False
         keys = {*self._slots, *world.holdings} if everything or moved else self._beside(touched)
+        usage = tuple(self._usage(world, keys, now, everything=everything))
         holdings = [
             holding
             for holding in self._holdings(world, keys, now)
@@ -63,8 +72,7 @@ class Accounts:
         ]
         before = (world.holdings[each.key] for each in holdings if each.key in world.holdings)
         spent = (charge for each in before for charge in charges_of(each, now, ahead_seconds))
-        self._queues, self._unsure = world.queues, False
-        return replace(changes, holdings=tuple(holdings), charges=summed((*spent, *lost)))
+        return replace(changes, holdings=tuple(holdings), charges=summed((*spent, *lost)), queue_usage=usage)
 
     def _put(self, job: Job) -> set[AccountKey]:
         """Count the job as it is now; returns the accounts that hold another number of slots."""
@@ -122,6 +130,20 @@ class Accounts:
             before = world.holdings.get(key)
             at = now if before is None else max(now, before.at)  # nothing is counted twice, whatever clocks say
             yield Holding(key, at, slots, slots * parts[key.queue, key.gpu_type])
+
+    def _usage(
+        self, world: World, keys: Iterable[AccountKey], now: float, *, everything: bool
+    ) -> Iterator[tuple[str, QueueUsage]]:
+        """Decayed usage of accounts in the tree that hold another number of slots; `keys` are all that they count."""
+        slots: Counter[str] = Counter(dict.fromkeys(world.queue_usage, 0) if everything else ())
+        if self._half_life_seconds > 0:
+            for key in keys:
+                for account in self._tree.accounts(key.queue, key.user):
+                    slots[account] += self._slots[key]
+        for account, held in slots.items():
+            before = world.queue_usage.get(account, _NOTHING)
+            if before.slots != held:
+                yield account, QueueUsage(before.now(now, self._half_life_seconds), max(now, before.at), held)
 
     def _lost(self, world: World, changes: Changes, hour: int) -> Iterator[Charge]:
         """Lost work, as the events of these changes say it, by the types of the slots on which it was done."""

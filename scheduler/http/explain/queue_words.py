@@ -40,6 +40,8 @@ def why_kept_by_queues(job: Job, reason: WaitReason, need: str) -> str:
     match reason:
         case WaitReason.USER_LIMIT:
             return f"User {job.spec.user} has reached the limit that {queue} sets each user: {need}."
+        case WaitReason.BUDGET_SPENT:
+            return f"The budget of {queue}, or of one that contains it, is spent for this month."
         case WaitReason.NOT_GUARANTEED:
             return f"Not preemptible, and the guarantee of {queue} does not cover it: {need}."
         case _:

@@ -82,6 +82,8 @@ def _to_start(
             return ["A policy that supports fixed groups: set policy.name to elastic in the settings of the daemon."]
         case WaitReason.QUEUE_LIMIT:
             return ["The end of another job of its queue, or a higher limit of the queue."]
+        case WaitReason.BUDGET_SPENT:
+            return ["The next month (UTC), or a larger budget of its queue or of the spent one around it."]
         case WaitReason.USER_LIMIT:
             return ["The end of another job of its user, or a higher limit of its queue for each user."]
         case WaitReason.NOT_GUARANTEED:

@@ -71,7 +71,7 @@ def why_waiting(
             return f"Waits for another policy: the current policy {settings.name} does not support fixed groups."
         case WaitReason.BEHIND_FOREIGN:
             return f"Would fit, but workloads outside this scheduler wait for these slots: {need}."
-        case WaitReason.QUEUE_LIMIT | WaitReason.USER_LIMIT | WaitReason.NOT_GUARANTEED:
+        case WaitReason.QUEUE_LIMIT | WaitReason.USER_LIMIT | WaitReason.NOT_GUARANTEED | WaitReason.BUDGET_SPENT:
             return why_kept_by_queues(job, reason, need)
         case _:
             assert_never(reason)

@@ -13,6 +13,7 @@ export const WAITS = {
   BEHIND_BOOKING: "it could not leave booked slots in time",
   BEHIND_FOREIGN: "workloads outside this scheduler wait for these slots",
   QUEUE_LIMIT: "its queue is at its limit",
+  BUDGET_SPENT: "the budget of its queue is spent for this month",
   USER_LIMIT: "its user is at the limit of its queue",
   NOT_GUARANTEED: "it is not preemptible, and the guarantee of its queue is in use",
   POLICY_WITHOUT_FIXED: "the current policy does not support fixed groups",

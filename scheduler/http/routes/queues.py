@@ -49,6 +49,10 @@ class QueueView(TypedDict):
     priority_max: int | None
     #: Most jobs that it may contain before they end; null: any number.
     max_jobs: int | None
+    #: Slot-hours that its jobs may hold in a calendar month (UTC); null: any number.
+    budget: int | None
+    #: Whether this budget, or that of a queue around it, is spent: its jobs start and grow no more this month.
+    budget_spent: bool
     #: Users, and groups as `@name`, who may submit to it; empty: as its parent says.
     members: list[str]
     #: When it was created; unix seconds.
@@ -85,6 +89,8 @@ class _Load:
     waiting: int = 0
     running: int = 0
     slots: int = 0
+    #: Whether no more is given to them this month.
+    spent: bool = False
 
 
 @router.get("/v1/queues", response_model=QueueList, responses=documented())
@@ -202,6 +208,8 @@ def _stored(services: Services) -> Queues:
 def _loads(queues: Queues, world: World | None) -> dict[str, _Load]:
     """Of each queue. Jobs of a queue that does not exist count in the innermost one around it that does."""
     loads = {path: _Load() for path in queues}
+    for path in world.spent & loads.keys() if world is not None else ():
+        loads[path].spent = True
     for job in () if world is None else (*world.all_jobs(), *world.held.values()):
         for path in ancestry(nearest(queues, job.spec.queue)):
             if (load := loads.get(path)) is not None:
@@ -234,6 +242,8 @@ def _view(queue: Queue, loads: dict[str, _Load], shares: Sequence[QueueShare]) -
         "user_limit": queue.user_limit,
         "priority_max": queue.priority_max,
         "max_jobs": queue.max_jobs,
+        "budget": queue.budget,
+        "budget_spent": load.spent,
         "members": list(queue.members),
         "created_at": queue.created_at,
         "jobs_waiting": load.waiting,

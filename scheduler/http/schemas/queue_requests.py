@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from scheduler.config.numbers import JobsOfQueue, Priority, SlotsOfQueue, Weight
+from scheduler.config.numbers import Budget, JobsOfQueue, Priority, SlotsOfQueue, Weight
 from scheduler.errors import InvalidInput
 from scheduler.http.schemas.fields import PLAIN, PRINTABLE, BrokenRule, GpuType, QueuePath, Request
 from scheduler.model.queue import Queue, SlotsByType
@@ -49,6 +49,8 @@ class QueueFields(Request):
     priority_max: Priority | None = None
     #: Most jobs that it may contain before they end; null: any number.
     max_jobs: JobsOfQueue | None = None
+    #: Slot-hours that its jobs, with those of inner queues, may hold in a calendar month (UTC); null: any number.
+    budget: Budget | None = None
     #: Users, and groups as `@name`, who may submit to it and to the queues inside it; empty: as its parent says.
     members: Members = Field(default_factory=list)
 
@@ -64,6 +66,7 @@ class QueueFields(Request):
             user_limit=self.user_limit,
             priority_max=self.priority_max,
             max_jobs=self.max_jobs,
+            budget=self.budget,
             members=_different(self.members),
         )
 
@@ -92,6 +95,8 @@ class QueueChangeRequest(Request):
     priority_max: Priority | None = None
     #: Null: any number.
     max_jobs: JobsOfQueue | None = None
+    #: Null: any number.
+    budget: Budget | None = None
     #: All of them; null: as its parent says.
     members: Members | None = None
 

@@ -172,6 +172,9 @@ class Accounts:
         """Slots by GPU type that the job may want; several where that is not certain."""
         if self.above_all(job):
             return [{}]
+        spent = not self.world.spent.isdisjoint(self.path(job))
+        if job.state is JobState.QUEUED and spent:
+            return [{}]
         if job.state is JobState.QUEUED:
             most = self._typed(job, job.max_workers)
             return [most] if self._certainly_possible(job) else [{}] if self._impossible(job) else [{}, most]
@@ -181,7 +184,7 @@ class Accounts:
             held[ANY_GPU] += slots
             held[self.world.nodes[name].gpu_type or ""] += slots
         more = job.max_workers - sum(not worker.fixed for worker in staying)
-        if more <= 0 or not job.elastic or job.finishing or job.state not in _SIZED:
+        if spent or more <= 0 or not job.elastic or job.finishing or job.state not in _SIZED:
             return [held]
         most = held + Counter(self._typed(job, more))
         return [most] if self._certainly_gains(job) else [held, most]

@@ -30,10 +30,13 @@ def check_queues(world: World, plan: Plan, now: float, settings: PolicySettings)
 
 
 def _limits(accounts: Accounts, gets: list[tuple[Job, Start | Grow]]) -> Iterator[Violation]:
-    """I13: no queue, and no user of one, gets slots beyond a limit; workers that are leaving still count.
+    """I13: no queue, and no user of one, gets slots beyond a limit or budget; workers that are leaving still count.
 
     A limit below what is held already, since a user lowered it, takes nothing back; nothing more is given then.
     """
+    for job, action in gets:
+        if not accounts.world.spent.isdisjoint(accounts.path(job)) and any(slots for _, slots in given(job, action)):
+            yield Violation("I13", f"job {job.id} gets slots although the budget of its queue is spent")
     limits = {key: limit for job, _ in gets for key, limit in accounts.limits(job)}
     if not limits:
         return

@@ -54,6 +54,8 @@ class Standing:
     elsewhere: Mapping[str, Counts]
     #: The smallest number of a job that waits, by the own account of its lane.
     oldest: Mapping[str, int]
+    #: Queues whose budget is spent, and those inside them.
+    spent: frozenset[str] = frozenset()
 
     @property
     def shares(self) -> tuple[QueueShare, ...]:
@@ -159,15 +161,23 @@ class Shares:
         return [quota for quota in self._beyond_limits(lane, counts, self._none_leaving) if quota.slots > 0]
 
     def room(self, lane: Lane, counts: Counts) -> bool:
-        """Whether limits let the lane have so many slots more at once: slots being freed are in use still."""
-        return all(quota.slots <= 0 for quota in self._beyond_limits(lane, counts, self._leaving))
+        """Whether budgets and limits let the lane have so many slots more at once: those being freed are in use."""
+        return not self.has_spent(lane) and all(
+            quota.slots <= 0 for quota in self._beyond_limits(lane, counts, self._leaving)
+        )
 
     def why_never(self, lane: Lane, counts: Counts, *, preemptible: bool) -> WaitReason | None:
         """Why a job of the lane that needs at least so many slots gets them whatever others give up; None: it may."""
+        if self.has_spent(lane):
+            return WaitReason.BUDGET_SPENT
         for quota in self._beyond_limits(lane, counts, self._none_leaving):
             if quota.slots > self.held(quota.account)[quota.kind]:
                 return quota.reason
         return WaitReason.NOT_GUARANTEED if not preemptible and not self.pins(lane, counts) else None
+
+    def has_spent(self, lane: Lane) -> bool:
+        """Whether the budget of a queue of the lane is spent, so that its jobs get no more than they hold."""
+        return lane.inside(self.standing.spent)
 
     def pins(self, lane: Lane, counts: Counts) -> bool:
         """Whether guarantees cover so many slots more that nobody may take: of any type, or of theirs.

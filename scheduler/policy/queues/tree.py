@@ -29,6 +29,10 @@ class Lane:
         """The last account of its path; empty for jobs above all queues."""
         return self.path[-1] if self.path else ""
 
+    def inside(self, queues: frozenset[str]) -> bool:
+        """Whether it is inside one of these queues."""
+        return bool(queues) and not queues.isdisjoint(self.path)
+
     def shared_levels(self, other: "Lane") -> int:
         """The number of accounts that both paths begin with."""
         pairs = enumerate(zip(self.path, other.path, strict=False))
@@ -84,6 +88,10 @@ class Tree:
             each_once = tuple(dict.fromkeys((*accounts[0], *accounts[1])))
             lane = self._lanes[key] = self._by_path.setdefault(accounts, Lane(*accounts, each_once))
         return lane
+
+    def accounts(self, path: str, user: str) -> tuple[str, ...]:
+        """The accounts from the first level down that count the slots of the user's jobs in a queue."""
+        return self._accounts(path, user)[0] if self._queues else ()
 
     @cached_property
     def limits(self) -> Mapping[str, Mapping[str, int]]:

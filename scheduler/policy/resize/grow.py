@@ -204,11 +204,12 @@ class GrowthRound:
 
     def _serve(self, candidate: Candidate, heads: list[Head]) -> None:
         """Give the candidate one more worker, if one fits."""
-        if not self._draft.admits(candidate.job, candidate.group):
+        draft, job = self._draft, candidate.job
+        if job.id in draft.shrinks or job.id in draft.stops or not draft.admits(job, candidate.group):
             return
-        if self._draft.shares is not None:  # what its queue is entitled to may be used up by now
-            candidate.headroom = self.headroom(candidate.job)
-            candidate.fits = self._fits(candidate.job, candidate.headroom)
+        if draft.shares is not None:  # what its queue is entitled to may be used up by now
+            candidate.headroom = self.headroom(job)
+            candidate.fits = self._fits(job, candidate.headroom)
         node_counts = candidate.fits.place_more(1, candidate.group, candidate.own.keys() | candidate.gained.keys())
         if node_counts is None:
             self._reclaim(candidate, heads)
@@ -218,6 +219,7 @@ class GrowthRound:
             candidate.gained[i] = candidate.gained.get(i, 0) + count
         candidate.size += 1
         self._gained[candidate.job.id] = candidate
+        self._draft.growing.add(candidate.job.id)
         if candidate.wants_more:
             heapq.heappush(heads, (candidate.rank, candidate))
 
@@ -226,6 +228,7 @@ class GrowthRound:
         job = candidate.job
         if job.state.active and candidate.headroom is None and self._claim(job, candidate.group):
             candidate.size += 1
+            self._draft.growing.add(job.id)
             if candidate.wants_more:
                 heapq.heappush(heads, (candidate.rank, candidate))
 

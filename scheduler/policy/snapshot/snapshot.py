@@ -11,7 +11,8 @@ from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.node import Node, NodeIntent
-from scheduler.model.world import Touched, World
+from scheduler.model.trail import Touched
+from scheduler.model.world import World
 from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.capacity.placement import Places

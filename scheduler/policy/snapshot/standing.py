@@ -62,19 +62,30 @@ def standing_of(snapshot: Seen) -> Standing:
             held = empty.counts(usage.held)
             first[lane] = min(first.get(lane, job_id), job_id)
             _tally(tallies, lane, usage, held, empty.counts(usage.leaving))
-            _add(wanted_by, (lane,), _wanted_by_active(empty, usage, held, snapshot.peers))
+            spent = lane.inside(snapshot.world.spent)
+            wanted = held if spent else _wanted_by_active(empty, usage, held, snapshot.peers)
+            _add(wanted_by, (lane,), wanted)
             divisible = [slots + more for slots, more in zip(divisible, held, strict=True)]
     for lane, number, wanted in _waiting(snapshot, empty):
         if lane is TOP:
             divisible = [slots - less for slots, less in zip(divisible, wanted, strict=True)]
-        else:
+        elif not lane.inside(snapshot.world.spent):
             first[lane] = min(first.get(lane, number), number)
             oldest[lane.own] = min(oldest.get(lane.own, number), number)
             _add(wanted_by, (lane,), wanted)
     demand = _demand(tree, wanted_by)
-    entitled = divided_among(tree, first, demand, tallies.held, divisible)
-    tallied = (_fixed(tallies.held), _fixed(tallies.leaving), _fixed(tallies.pinned))
-    return Standing(tree, empty.kinds, entitled, *tallied, _fixed(demand), _elsewhere(snapshot, empty), oldest)
+    return Standing(
+        tree,
+        empty.kinds,
+        divided_among(tree, first, demand, tallies.held, divisible),
+        _fixed(tallies.held),
+        _fixed(tallies.leaving),
+        _fixed(tallies.pinned),
+        _fixed(demand),
+        _elsewhere(snapshot, empty),
+        oldest,
+        snapshot.world.spent,
+    )
 
 
 def _fixed(tally: dict[str, list[int]]) -> dict[str, Counts]:

@@ -85,6 +85,8 @@ class Starts:
         self._takers = 0
         #: Job classes without hope, and the index of the first job that has not had its turn.
         self._parked: list[tuple[JobClass, int]] = []
+        #: The index of the first job of a class that could not be placed, where it may be tried once more.
+        self._first_failed: dict[JobClass, int] = {}
         self._drop_overbooked()
         self._heads = self._all_heads()
 
@@ -173,20 +175,22 @@ class Starts:
 
     def _next_of(self, job_class: JobClass, k: int) -> None:
         """Place the next job of the class, or find the next one that has a chance."""
-        job = self._member(job_class, k)
+        job, draft = self._member(job_class, k), self.draft
+        if job.id in draft.starts or job.id in draft.holding:  # it was placed before the class was parked
+            self._push(job_class, k + 1)
+            return
         limited = self._rules.why_never(job)
         hopeful = self._hopeful(job_class, k) if limited is None else None
+        self._limited.pop(job_class, None)
+        if limited is None and hopeful == k and not self._attempt(job, self._request(job_class), ()):
+            self._first_failed.setdefault(job_class, k)
+            limited = next((quota.reason for quota in self._rules.lacking(job)), None)
         if limited is not None:
             self._limited[job_class] = limited
-        if hopeful is None:
-            self._parked.append((job_class, k))
-        elif hopeful > k:
-            self._push(job_class, hopeful)
-        elif self._attempt(job, self._request(job_class), ()) or not (lacking := self._rules.lacking(job)):
-            self._push(job_class, k + 1)
-        else:  # none behind it may take more
-            self._limited[job_class] = lacking[0].reason
-            self._parked.append((job_class, k))
+        if hopeful is None or limited is not None:  # none behind it has a chance
+            self._parked.append((job_class, self._first_failed.pop(job_class, k)))
+        else:
+            self._push(job_class, k + 1 if hopeful == k else hopeful)
 
     def _hopeful(self, job_class: JobClass, k: int) -> int | None:
         """Index of the first job, from `k` on, for which no attempt as easy failed already; None: there is none."""

@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from scheduler.model.account import AccountKey, Charge, Holding
+from scheduler.model.queue_usage import QueueUsage
 
 Values = dict[str, Any]
 
@@ -36,6 +37,20 @@ def charge_values(charge: Charge) -> Values:
 def charge_from_row(row: Row[Any]) -> Charge:
     key = AccountKey(row.queue, row.user_name, row.gpu_type)
     return Charge(row.hour, key, row.held_seconds, row.lent_seconds, row.lost_seconds)
+
+
+def queue_usage_values(account: str, usage: QueueUsage, revision: int) -> Values:
+    return {
+        "account": account,
+        "at": usage.at,
+        "slot_seconds": usage.slot_seconds,
+        "held_slots": usage.slots,
+        "revision": revision,
+    }
+
+
+def queue_usage_from_row(row: Row[Any]) -> tuple[str, QueueUsage]:
+    return row.account, QueueUsage(row.slot_seconds, row.at, row.held_slots)
 
 
 def _key_values(key: AccountKey) -> Values:

@@ -244,6 +244,7 @@ def queue_values(queue: Queue) -> Values:
         "priority_max": queue.priority_max,
         "max_jobs": queue.max_jobs,
         "members": names_to_text(queue.members),
+        "budget": queue.budget,
     }
 
 
@@ -261,6 +262,7 @@ def queue_from_row(row: Row[Any]) -> Queue:
         priority_max=row.priority_max,
         max_jobs=row.max_jobs,
         members=names_from_text(row.members),
+        budget=row.budget,
     )
 
 

@@ -12,7 +12,7 @@ from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.worker import Worker
 from scheduler.model.world import Changes
-from scheduler.store.codec.account_rows import charge_values, holding_values
+from scheduler.store.codec.account_rows import charge_values, holding_values, queue_usage_values
 from scheduler.store.codec.job_rows import job_values, worker_values
 from scheduler.store.codec.json_text import members_to_text
 from scheduler.store.codec.rows import event_values, node_values
@@ -38,6 +38,12 @@ def commit(
     if changes.ahead_seconds is not None:
         leadership.put_ahead(connection, changes.ahead_seconds)
     statements.upsert_holdings.run(connection, [holding_values(each, revision) for each in changes.holdings])
+    statements.upsert_queue_usage.run(
+        connection, [queue_usage_values(account, each, revision) for account, each in changes.queue_usage]
+    )
+    statements.upsert_budgets_told.run(
+        connection, [{"queue": path, "month": month} for path, month in changes.budgets_told]
+    )
     statements.add_usage.run(connection, [charge_values(each) for each in changes.charges])
     _publish(connection, statements, changes.published, now)
     statements.delete_intents.run(connection, [{"done": intent_id} for intent_id in changes.intents_done])

@@ -6,19 +6,20 @@ from itertools import chain
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, literal_column, select
 
 from scheduler.engine.ports import Inbox, StoredNews, StoredWorld
+from scheduler.model.budget import MonthSoFar
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job
 from scheduler.model.job_state import TERMINAL_STATES, JobState
 from scheduler.model.worker import Worker
-from scheduler.store.codec.account_rows import holding_from_row
+from scheduler.store.codec.account_rows import holding_from_row, queue_usage_from_row
 from scheduler.store.codec.job_reader import JOB_COLUMNS, jobs_from_rows
 from scheduler.store.codec.job_rows import WORKER_COLUMNS, homeless, workers_by_job
 from scheduler.store.codec.reading import Found, SetAside
 from scheduler.store.codec.rows import NODE_COLUMNS, intent_from_row, node_from_row, read_nodes
 from scheduler.store.engine_side import leadership
 from scheduler.store.requests import bookings, queues
-from scheduler.store.sql.engine_tables import holdings, jobs, nodes, workers
+from scheduler.store.sql.engine_tables import budgets_told, holdings, jobs, nodes, queue_usage, usage, workers
 from scheduler.store.sql.request_tables import intents
 from scheduler.store.sql.sequences import highest_job_id
 
@@ -48,6 +49,8 @@ _THEIR_WORKERS = _LIVE_WORKERS.where(
 )
 _HOLDINGS = select(holdings).where(holdings.c.held_slots != 0)
 _CHANGED_HOLDINGS = select(holdings).where(holdings.c.revision > bindparam("since"))
+_QUEUE_USAGE = select(queue_usage)
+_CHANGED_QUEUE_USAGE = _QUEUE_USAGE.where(queue_usage.c.revision > bindparam("since"))
 _NODE_COUNT = select(func.count()).select_from(nodes)
 _CHANGED_NODES = select(*NODE_COLUMNS).where(nodes.c.revision > bindparam("since")).order_by(nodes.c.name)
 
@@ -59,6 +62,7 @@ def load_world(connection: Connection, aside: SetAside) -> StoredWorld:
     found_nodes = read_nodes(connection.execute(_NODES), aside)
     live = workers_by_job(connection.execute(_LIVE_WORKERS), aside)
     held = tuple(aside.read(holdings, connection.execute(_HOLDINGS), holding_from_row))
+    used = tuple(aside.read(queue_usage, connection.execute(_QUEUE_USAGE), queue_usage_from_row))
     names = {node.name for node in found_nodes}
     with connection.execute(_ADMITTED_OPEN_JOBS, execution_options={"yield_per": ROWS_AT_ONCE}) as result:
         rows = chain(chain.from_iterable(result.partitions()), connection.execute(_JOBS_IN_NO_STATE))
@@ -76,6 +80,7 @@ def load_world(connection: Connection, aside: SetAside) -> StoredWorld:
         unreadable=tuple(aside.rows),
         ahead_seconds=lease.ahead_seconds,
         holdings=held,
+        queue_usage=used,
     )
 
 
@@ -95,6 +100,9 @@ def load_news(connection: Connection, since: int, aside: SetAside) -> StoredNews
         jobs=tuple(jobs_from_rows(connection.execute(_CHANGED_JOBS, after), live, aside)),
         nodes=tuple(aside.read(nodes, connection.execute(_CHANGED_NODES, after), node_from_row)),
         holdings=tuple(aside.read(holdings, connection.execute(_CHANGED_HOLDINGS, after), holding_from_row)),
+        queue_usage=tuple(
+            aside.read(queue_usage, connection.execute(_CHANGED_QUEUE_USAGE, after), queue_usage_from_row)
+        ),
         bookings=bookings.promised(connection, aside),
         queues=queues.present(connection, aside),
         highest_job_id=highest_job_id(connection),
@@ -102,6 +110,16 @@ def load_news(connection: Connection, since: int, aside: SetAside) -> StoredNews
         node_count=connection.execute(_NODE_COUNT).scalar_one(),
         unreadable=tuple(aside.rows),
         ahead_seconds=lease.ahead_seconds,
+    )
+
+
+def month_so_far(connection: Connection, first_hour: int) -> MonthSoFar:
+    """What queues are charged in the month that begins with this hour, and of which it was told in it."""
+    held = select(usage.c.queue, func.sum(usage.c.held_seconds)).where(usage.c.hour >= first_hour)
+    told = select(budgets_told.c.queue).where(budgets_told.c.month == first_hour)
+    return MonthSoFar(
+        {path: float(seconds) for path, seconds in connection.execute(held.group_by(usage.c.queue))},
+        frozenset(connection.execute(told).scalars()),
     )
 
 

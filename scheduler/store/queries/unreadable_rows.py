@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, Select, Table, and_, select
 
 from scheduler.model.ids import JobId
 from scheduler.model.unreadable import Unreadable
-from scheduler.store.codec.account_rows import holding_from_row
+from scheduler.store.codec.account_rows import holding_from_row, queue_usage_from_row
 from scheduler.store.codec.job_reader import JOB_COLUMNS, jobs_from_rows
 from scheduler.store.codec.job_rows import WORKER_COLUMNS, homeless, worker_from_row, workers_by_job
 from scheduler.store.codec.json_text import members_from_text
@@ -28,6 +28,7 @@ from scheduler.store.codec.rows import (
 from scheduler.store.codec.shard_rows import READER_COLUMNS, data_queue_from_row, reader_from_row, set_aside_from_row
 from scheduler.store.records import StoredRow
 from scheduler.store.sql.engine_tables import (
+    budgets_told,
     counters,
     events,
     generations,
@@ -35,6 +36,7 @@ from scheduler.store.sql.engine_tables import (
     jobs,
     lease,
     nodes,
+    queue_usage,
     usage,
     workers,
 )
@@ -72,6 +74,8 @@ _READ: dict[str, tuple[Table, Select[Any], Make]] = {
         (bookings, select(bookings), booking_from_row),
         (queues, select(queues), queue_from_row),
         (holdings, select(holdings), holding_from_row),
+        (budgets_told, select(budgets_told), _checked),
+        (queue_usage, select(queue_usage), queue_usage_from_row),
         (usage, select(usage), _checked),
         (recurring, select(recurring), recurring_from_row),
         (webhooks, select(webhooks), _checked),

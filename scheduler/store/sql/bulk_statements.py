@@ -12,11 +12,13 @@ from sqlalchemy.sql.dml import UpdateBase
 from scheduler.store.sql.engine_tables import (
     IS_CURRENT,
     SUBMITTED,
+    budgets_told,
     events,
     generations,
     holdings,
     jobs,
     nodes,
+    queue_usage,
     usage,
     workers,
 )
@@ -73,6 +75,8 @@ class Statements:
             ["of_job", "but"],
         )
         self.upsert_holdings = _upsert(dialect, holdings)
+        self.upsert_queue_usage = _upsert(dialect, queue_usage)
+        self.upsert_budgets_told = _upsert(dialect, budgets_told)
         self.add_usage = _add_usage(dialect)
         self.insert_data_queues = _insert(dialect, data_queues)
         self.update_data_queues = _update_data_queues(dialect)

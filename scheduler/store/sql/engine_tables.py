@@ -326,3 +326,25 @@ usage = Table(
     Column("lent_seconds", Double, nullable=False),
     Column("lost_seconds", Double, nullable=False),
 )
+
+#: Decayed usage of accounts in the tree of queues at a moment, and what they hold since.
+queue_usage = Table(
+    "queue_usage",
+    metadata,
+    Column("account", Text, primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("slot_seconds", Double, nullable=False),
+    Column("held_slots", BigInteger, nullable=False),
+    # The commit that wrote the row last.
+    Column("revision", BigInteger, nullable=False),
+    Index(None, "revision"),
+)
+
+#: The last month in which it was told of a queue that its budget is nearly spent.
+budgets_told = Table(
+    "budgets_told",
+    metadata,
+    Column("queue", Text, primary_key=True),
+    # The first hour of the month, as those of usage.
+    Column("month", BigInteger, nullable=False),
+)

@@ -124,6 +124,7 @@ queues = Table(
     Column("priority_max", BigInteger),
     Column("max_jobs", BigInteger),
     Column("members", Text, nullable=False),
+    Column("budget", BigInteger),
 )
 
 webhooks = Table(
