@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scheduler.model.job import Job
+from scheduler.policy.capacity.pools import reserved
 from scheduler.policy.capacity.resources import Held
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Counts, Shares
@@ -51,10 +52,15 @@ class Claim:
         return inner and shares.within(path[depth], counts[kind], kind=kind, guaranteed=True)
 
     def reservations(self) -> Iterator[Taking]:
-        """Reservations of jobs of other queues that it may take over, the last in the queue first."""
+        """Reservations of jobs of other queues that it may take over, the last in the queue first.
+
+        None that this draft made: who leaves for them does so for that job alone.
+        """
         draft = self._draft
         holders = draft.order.queue(map(draft.world.queued.__getitem__, draft.holding))
         for holder in holders[::-1]:
+            if reserved(holder) != draft.holding[holder.id]:
+                continue
             held = tuple(draft.held_for(holder))
             if self._may_lose(draft.lane(holder), held):
                 yield Taking(holder, (), False, held)

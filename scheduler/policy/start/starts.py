@@ -84,6 +84,8 @@ class Starts:
         self._takers = 0
         #: Job classes without hope, and the index of the first job that has not had its turn.
         self._parked: list[tuple[JobClass, int]] = []
+        #: The index of the first job of a class that could not be placed, where it may be tried once more.
+        self._first_failed: dict[JobClass, int] = {}
         self._drop_overbooked()
         self._heads = self._all_heads()
 
@@ -173,20 +175,24 @@ class Starts:
     def _next_of(self, job_class: JobClass, k: int) -> None:
         """Place the next job of the class, or find the next one that has a chance."""
         job = self._member(job_class, k)
+        if job.id in self.draft.starts or job.id in self.draft.holding:  # it was placed before the class was parked
+            self._push(job_class, k + 1)
+            return
         limited = self._limited_by(job)
         hopeful = self._hopeful(job_class, k) if limited is None else None
         self._limited.pop(job_class, None)
         if limited is not None:
             self._limited[job_class] = limited
         if hopeful is None:
-            self._parked.append((job_class, k))
+            self._parked.append((job_class, self._first_failed.pop(job_class, k)))
         elif hopeful > k:
             self._push(job_class, hopeful)
         else:
-            placed = self._attempt(job, self._request(job_class), ())
-            lacking = None if placed else self._lacking(job)
-            if lacking is not None:
-                self._limited[job_class] = lacking
+            if not self._attempt(job, self._request(job_class), ()):
+                self._first_failed.setdefault(job_class, k)
+                lacking = self._lacking(job)
+                if lacking is not None:
+                    self._limited[job_class] = lacking
             self._push(job_class, k + 1)
 
     def _limited_by(self, job: Job) -> WaitReason | None:
