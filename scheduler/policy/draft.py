@@ -40,6 +40,8 @@ class Draft:
         self.openings = 0
         self.starts: dict[JobId, Chosen] = {}
         self.grows: dict[JobId, NodeCounts] = {}
+        #: Jobs that got slots by growth, placed or not yet: nothing is taken from these.
+        self.growing: set[JobId] = set()
         self.shrinks: dict[JobId, list[Shrink]] = {}
         self.stops: dict[JobId, StopJob] = {}
         #: Capacity held for queued jobs, in the order in which it was held.

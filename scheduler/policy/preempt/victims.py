@@ -35,6 +35,8 @@ class Victims:
         self._donors: dict[tuple[str, int], EqualDonors] = {}
         #: By the function that made them and its arguments.
         self._bounds: dict[tuple[object, ...], FitBounds] = {}
+        #: How many jobs had grown, and which records had not.
+        self._not_grown: tuple[int, Bools] | None = None
 
     def of(self, job: Job, *, shrinkable: bool = False) -> VictimOrder:
         """Victims of this job now for its importance; `shrinkable`: only above their minimum.
@@ -97,13 +99,15 @@ class Victims:
         draft, job_ids = self._draft, self._victim_table.table["job"].tolist()
         return [draft.lane(draft.world.active[JobId(job_id)]) for job_id in job_ids]
 
-    @cached_property
+    @property
     def _open(self) -> Bools:
         """By record: whether the job did not grow in this draft."""
-        grown = [self._victim_table.at(job_id) for job_id in self._draft.grows if job_id in self._victim_table]
-        not_grown = np.ones(len(self._victim_table.table), np.bool_)
-        not_grown[grown] = False
-        return not_grown
+        grown = self._draft.grows.keys() | self._draft.growing
+        if self._not_grown is None or self._not_grown[0] != len(grown):
+            not_grown = np.ones(len(self._victim_table.table), np.bool_)
+            not_grown[[self._victim_table.at(job_id) for job_id in grown if job_id in self._victim_table]] = False
+            self._not_grown = len(grown), not_grown
+        return self._not_grown[1]
 
     @cached_property
     def _effective(self) -> npt.NDArray[np.float64]:

@@ -212,6 +212,7 @@ class GrowthRound:
             candidate.gained[i] = candidate.gained.get(i, 0) + count
         candidate.size += 1
         self._gained[candidate.job.id] = candidate
+        self._draft.growing.add(candidate.job.id)
         if candidate.wants_more:
             heapq.heappush(heads, (candidate.rank, candidate))
 
@@ -220,6 +221,7 @@ class GrowthRound:
         job = candidate.job
         if job.state.active and candidate.headroom is None and self._reclaims.claim(job, candidate.group):
             candidate.size += 1
+            self._draft.growing.add(job.id)
             if candidate.wants_more:
                 heapq.heappush(heads, (candidate.rank, candidate))
 
