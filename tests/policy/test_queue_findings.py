@@ -48,3 +48,15 @@ def test_rests_of_slots_keep_no_queue_far_above_its_share() -> None:
         c.queue(f"q{number}").running(number, on={"a": 1}, workers=(1, 8), queue=f"q{number}")
     c.settle()
     assert running(c)[1] == 2
+
+
+def test_who_is_stopped_for_a_guarantee_of_a_type_starts_again_on_another_type() -> None:
+    """Both lack some of a guarantee, and job 2 has none of it: it starts first, on the wrong type, again and again.
+
+    Growth reserves nothing, and placement does not know which types are guaranteed to others.
+    """
+    c = Cluster().node("a", 2, gpu_type="A100").node("h", 2, gpu_type="H100")
+    c.queue("left", guarantee={"*": 8, "H100": 5}).queue("right", guarantee={"*": 5, "A100": 8})
+    c.waiting(2, queue="left").running(1, on={"a": 1}, workers=(1, 4), queue="right", gpu_type="A100")
+    c.settle()
+    assert running(c) == {1: 2, 2: 1}
