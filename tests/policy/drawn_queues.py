@@ -60,9 +60,9 @@ def queued_clusters(
     tree = draw(trees((ANY_GPU, *dict.fromkeys(named)), limits=limits))
     for path, fields in tree.items():
         c.queue(path, **fields)
-    # a job that asks for no type may start on one beyond a limit: see `test_queue_findings`
-    typed_limits = any(kind != ANY_GPU for fields in tree.values() for kind in fields.get("limit", ()))
-    asked_for = named if typed_limits else (None, None, *types)
+    # jobs that ask for no type beside limits and guarantees of types: see `test_queue_findings`
+    promised = [kind for fields in tree.values() for name in ("guarantee", "limit") for kind in fields.get(name, ())]
+    asked_for = named if any(kind != ANY_GPU for kind in promised) else (None, None, *types)
     for number in range(1, draw(st.integers(1, jobs_max)) + 1):
         add_job(draw, c, number, (*tree, "", "gone"), asked_for, shapes, pinned=pinned)
     return c

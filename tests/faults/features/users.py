@@ -92,7 +92,7 @@ def queues(of: Of, scenario: Scenario) -> Scenario:
     later += [at_any_time(r, DeleteQueue(r.choice(QUEUES))) for r in some(of, "delete")]
     stop_seconds = of("fair stop").choice([None, None, 0.0, 10.0])
     policy = scenario.policy.model_copy(update={"fair_stop_seconds": stop_seconds})
-    borrowers = (_borrower(of(f"borrower {number}"), number) for number in range(of("borrowers").choice([0, 1, 1, 2])))
+    borrowers = (_borrower(of(f"borrower {number}"), number) for number in range(of("borrowers").choice([1, 1, 2])))
     scenario = replace(scenario, policy=policy, arrivals=(*borrowers, *scenario.arrivals))
     return each_job(
         of,
@@ -103,7 +103,9 @@ def queues(of: Of, scenario: Scenario) -> Scenario:
 
 def _borrower(r: random.Random, number: int) -> Arrival:
     """A job that takes whatever there is, so that others have to take it back."""
-    behaviour = Behaviour(Runtime.ELASTIC, leave_seconds=r.choice([0.05, 3.0, None]), work_seconds=300.0)
+    behaviour = Behaviour(
+        Runtime.ELASTIC, leave_seconds=r.choice([0.05, 3.0, None]), work_seconds=r.choice([100.0, 1000.0])
+    )
     low = r.choice([1, 1, 2, 4])
     spec = JobSpec(
         name=f"borrower{number}",
@@ -111,7 +113,7 @@ def _borrower(r: random.Random, number: int) -> Arrival:
         runtime=Runtime.ELASTIC,
         priority=r.randint(0, 9),
         min_workers=low,
-        max_workers=r.choice([low, 12, 40]),
+        max_workers=r.choice([low, 40, 40]),
         grace_seconds=r.choice([0.0, 2.0, 6.0]),
         client_key=f"borrower{number}",
     )
@@ -120,7 +122,7 @@ def _borrower(r: random.Random, number: int) -> Arrival:
 
 def _guarantee(r: random.Random, types: list[str]) -> SlotsByType:
     """Not limits by type: see `tests.policy.test_queue_findings`."""
-    kinds = [kind for kind in (ANY_GPU, *types) if r.random() < 0.5]
+    kinds = [kind for kind in (ANY_GPU, *types) if r.random() < 0.6]
     return tuple(sorted((kind, r.choice([1, 2, 4, 8])) for kind in kinds))
 
 
