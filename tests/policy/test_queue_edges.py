@@ -79,3 +79,11 @@ def test_a_large_job_is_not_overtaken_for_ever_by_small_ones_of_its_own_queue() 
         c.waiting(number, queue="left")
     c.step()
     assert sorted(running(c)) == [1, 2]
+
+
+def test_jobs_of_any_type_keep_off_a_type_that_is_guaranteed_to_others() -> None:
+    c = Cluster().node("a", 2, gpu_type="A100").node("h", 2, gpu_type="H100")
+    c.queue("left", guarantee={"*": 8, "H100": 5}).queue("right", guarantee={"*": 5, "A100": 8})
+    c.waiting(2, queue="left").running(1, on={"a": 1}, workers=(1, 4), queue="right", gpu_type="A100")
+    c.settle()
+    assert running(c) == {1: 2, 2: 1}

@@ -145,6 +145,12 @@ class Shares:
         kinds = range(1, len(self.tree.kinds))
         return any(self.depths_within(lane, 1, kind=kind, guaranteed=True) for kind in kinds)
 
+    def promised_to_others(self, lane: Lane) -> set[str]:
+        """GPU types of which queues that do not count the lane's slots lack some of a guarantee."""
+        others = ((a, parts) for a, parts in self._entitled.items() if a not in lane.path)
+        lacking = {k for a, parts in others for k, part in enumerate(parts) if self.held(a)[k] + 1 <= part.guaranteed}
+        return {name for k, name in enumerate(self.tree.kinds) if k and k in lacking}
+
     def covers(self, lane: Lane, slots: int) -> bool:
         """Whether the lane's accounts are entitled to so many slots, if all else in them were gone."""
         return all(self._entitlement(account, 0).total + _EPSILON >= slots for account in lane.path)

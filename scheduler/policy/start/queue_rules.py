@@ -2,7 +2,7 @@
 
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
-from scheduler.policy.capacity.barred_nodes import barred_from
+from scheduler.policy.capacity.barred_nodes import barred_from, barred_of
 from scheduler.policy.capacity.request import Request, request_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Counts, Quota
@@ -34,13 +34,32 @@ class QueueRules:
 
     def bounded(self, job: Job, request: Request) -> Request:
         """The request without nodes of GPU types of which limits let the job have none: it names no type itself."""
-        shares, draft = self._shares, self._draft
-        if shares is None or job.shape.gpu_type is not None or len(shares.tree.kinds) == 1:
+        shares = self._shares
+        if shares is None or not self._any_type(job):
             return request
-        slots, lane = self._counts(job)[0], draft.lane(job)
+        slots, lane = self._counts(job)[0], self._draft.lane(job)
         full = {kind for kind in shares.tree.kinds[1:] if not shares.room(lane, shares.standing.typed(kind, slots))}
-        names = frozenset(node.name for node in draft.world.nodes.values() if node.gpu_type in full)
-        return request_of(draft.ledger, draft.places, barred_from(job, names)) if names else request
+        return self._without(full, job, request)
+
+    def sparing(self, job: Job, request: Request) -> Request:
+        """The request without nodes of GPU types that other queues will take back for a guarantee, where any type does.
+
+        There the job would be stopped, and start again, and be stopped.
+        """
+        shares = self._shares
+        if shares is None or not self._any_type(job):
+            return request
+        return self._without(shares.promised_to_others(self._draft.lane(job)), job, request)
+
+    def _any_type(self, job: Job) -> bool:
+        """Whether queues name GPU types and the job does not."""
+        return self._shares is not None and len(self._shares.tree.kinds) > 1 and job.shape.gpu_type is None
+
+    def _without(self, gpu_types: set[str], job: Job, request: Request) -> Request:
+        draft = self._draft
+        names = frozenset(node.name for node in draft.world.nodes.values() if node.gpu_type in gpu_types)
+        barred = names | barred_of(request.workers.feasible.shape)
+        return request_of(draft.ledger, draft.places, barred_from(job, barred)) if names else request
 
     def may_be_promised(self, job: Job) -> bool:
         """Whether others may have to leave it room: not for its queue's limit, nor beyond what its queue can have."""

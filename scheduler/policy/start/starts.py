@@ -295,7 +295,10 @@ class Starts:
         draft, headroom = self.draft, limit.bounds if limit else None
         if not self._rules.has_room(job):
             return False
-        chosen = request.place(View.OPEN, headroom)
+        sparing = self._rules.sparing(job, request)
+        chosen = sparing.place(View.OPEN, headroom)
+        if chosen is None and sparing is not request:
+            chosen = request.place(View.OPEN, headroom)
         if chosen is None and draft.holding and self._take_over(job, request, headroom):
             chosen = request.place(View.OPEN, headroom)
         if chosen is not None:
