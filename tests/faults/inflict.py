@@ -236,7 +236,7 @@ def _set_queue(run: "Run", fault: SetQueue) -> str:
 
 def _delete_queue(run: "Run", fault: DeleteQueue) -> str:
     try:
-        run.store.delete_queue(fault.path, run.leader.clock.now())
+        run.store.delete_queue(fault.path, run.leader.clock.now(), run.leader.clock.wall())
     except UserError as error:
         return str(error)
     run.wake()
