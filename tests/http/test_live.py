@@ -98,6 +98,31 @@ def test_waiting_jobs_come_in_the_order_in_which_they_are_served(site: Site) -> 
     assert reasons[soon] == "INSUFFICIENT_SLOTS"
 
 
+def test_queues_come_with_what_they_hold_and_are_entitled_to(site: Site, stream: Stream) -> None:
+    assert stream.message()[1]["queues"] == []
+    for path, fields in (("lab", {"guarantee": {"*": 1}}), ("lab/vision", {"share_users": True}), ("text", {})):
+        assert site.client.post("/v1/queues", json={"path": path, **fields}).status_code == 201
+    site.tick()
+    new = {"slots_held": 0, "slots_entitled": None, "slots_guaranteed": None, "jobs_running": 0, "jobs_waiting": 0}
+    assert stream.until("queues")[0] == {"path": "lab", **new, "users": [], "users_more": 0}
+    site.submit(min_workers=1, max_workers=2, queue="lab/vision", user="ann")
+    site.submit(workers=3, queue="lab", preemptible=False)
+    site.advance(5)
+    while (changed := stream.until("queues"))[0]["slots_entitled"] is None or changed[0]["jobs_waiting"] == 0:
+        pass
+    with site.client.stream("GET", "/v1/live") as answer:
+        _, picture = Stream(answer).message()
+    lab, vision, text = picture["queues"]
+    assert (lab["path"], lab["slots_held"], lab["jobs_running"], lab["jobs_waiting"]) == ("lab", 2, 1, 1)
+    assert (lab["slots_entitled"], lab["slots_guaranteed"]) == (4, 1)
+    assert (vision["slots_held"], vision["users"]) == (2, [["ann", 2, 2]])
+    assert text == {"path": "text", **new, "users": [], "users_more": 0}
+    assert [job["queue"] for job in picture["jobs"]] == ["lab/vision", "lab"]
+    site.client.delete("/v1/queues/text")
+    site.tick()
+    assert stream.until("queues_gone") == ["text"]
+
+
 def test_slots_held_for_a_job_and_nodes_that_take_nobody_are_told(site: Site) -> None:
     site.submit(workers=4, priority=1, grace_seconds=60)
     site.advance(1)

@@ -27,7 +27,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
         made.node(name, slots=4)
     made.tick()
     with capture_logs(), made.served():
-        made.submit(name="steady", workers=5)
+        for path in ("lab", "lab/vision"):
+            made.client.post("/v1/queues", json={"path": path, "share_users": True})
+        made.submit(name="steady", workers=5, queue="lab/vision", user="ann")
         made.submit(name="elastic", min_workers=1, max_workers=2)
         made.submit(name="too large", workers=12, priority=-1)
         put_away = made.submit(name="put away", workers=1)
@@ -51,6 +53,7 @@ def test_the_cluster_can_be_perceived_by_all(site: Site, look: Look, scheme: str
     viewer = look(site.url, color_scheme=scheme).open().live()
     viewer.until_text("#queue", "too large")
     viewer.until_text("#suspended", "put away")
+    viewer.until_text("#queues", "ann: 5 of")
     viewer.open_table()
     assert findings(viewer) == []
 

@@ -177,6 +177,54 @@ def test_the_table_tells_which_slots_are_closed(tmp_path: Path, look: Look) -> N
     site.close()
 
 
+def test_queues_are_shown_as_a_tree_as_long_as_there_are_any(site: Site, look: Look) -> None:
+    viewer = look(site.url).open().live()
+    page = viewer.page
+    hidden = "() => document.getElementById('queues-part').hidden"
+    cells = "(row) => [...row.cells].map((each) => each.textContent)"
+    columns = "() => [...document.querySelectorAll('th.of-queue')].filter((head) => !head.hidden).length"
+    site.submit(workers=1, name="nobody's")
+    site.advance(1)
+    viewer.until_text("#jobs", "nobody's")
+    assert (page.evaluate(hidden), page.evaluate(columns)) == (True, 0)
+    for path, fields in (
+        ("lab", {"guarantee": {"*": 4}}),
+        ("lab/vision", {"share_users": True}),
+        ("lab-2", {}),
+    ):
+        assert site.client.post("/v1/queues", json={"path": path, **fields}).status_code == 201
+    site.submit(workers=3, queue="lab/vision", user=NASTY, name="sees")
+    site.submit(workers=7, queue="lab-2", name="waits")
+    site.advance(2)
+    viewer.until_text("#queues", f"{NASTY}: 3 of 3")
+    viewer.until_text("#queue", "waits")
+    texts = f"() => [...document.querySelectorAll('#queues tr')].map({cells})"
+    assert [(row[0], row[1][:4], row[-3], row[-2]) for row in page.evaluate(texts)] == [
+        ("lab", "3 of", "1", "0"),
+        ("lab/vision", "3 of", "1", "0"),
+        ("lab-2", "0 of", "0", "1"),
+    ]
+    assert viewer.text("#queues-title") == "Queues 3"
+    assert page.evaluate(columns) == 3
+    indent = "(head) => parseFloat(getComputedStyle(head).paddingLeft)"
+    first, second, third = page.evaluate(f"() => [...document.querySelectorAll('#queues th')].map({indent})")
+    assert first == third < second
+    jobs = page.evaluate(f"() => [...document.querySelectorAll('#jobs tr')].map({cells})")
+    assert [(row[1], row[2]) for row in jobs] == [("nobody's", "–"), ("sees", "lab/vision")]
+    assert "lab-2" in viewer.text("#queue")
+    page.get_by_role("link", name="sees", exact=True).press("Enter")
+    viewer.until_text(".facts", "Queue\nlab/vision")
+    page.get_by_role("link", name="Cluster").press("Enter")
+    for job in (2, 3):
+        site.client.post(f"/v1/jobs/{job}/cancel")
+    site.advance(60)
+    for path in ("lab-2", "lab/vision", "lab"):
+        assert site.client.delete(f"/v1/queues/{path}").status_code == 200
+    site.advance(1)
+    viewer.until(hidden)
+    assert page.evaluate(columns) == 0
+
+
 def test_states_differ_by_shape_as_well_as_by_colour(site: Site, look: Look) -> None:
     viewer = look(site.url).open().live()
     shapes = """() => import('/page/cells.js').then(({ drawCell }) => {

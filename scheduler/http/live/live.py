@@ -143,9 +143,9 @@ class Live:
 
 def next_frame(services: Services, drawer: Drawer, before: Frame, run: str) -> Frame:
     """The present frame, with the next revision, or the one before if nothing changed. One thread at a time."""
-    now, world = services.clock.now(), services.board.world
+    now, world, shares = services.clock.now(), services.board.world, services.board.shares
     # While no world is known the last picture stays, under a line that says why.
-    snapshot = before.snapshot if world is None else drawer.draw(world, services.settings.policy, now)
+    snapshot = before.snapshot if world is None else drawer.draw(world, shares, services.settings.policy, now)
     head = _head(services)
     events = _new_events(services, before.event_id)
     change: dict[str, Any] = difference(before.snapshot, snapshot)

@@ -6,7 +6,7 @@ Pictures consist of plain values, so that two of them can be compared row by row
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -14,11 +14,13 @@ from typing_extensions import TypedDict
 
 from scheduler.config import PolicySettings
 from scheduler.http.explain.node_reasons import why_away
+from scheduler.http.live.queues import QueueLine, queue_lines
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node, NodeHealth
+from scheduler.model.plan import QueueShare
 from scheduler.model.worker import Worker, WorkerState
 from scheduler.model.world import NO_USAGE, Stray, World
 from scheduler.policy.snapshot.order import Order
@@ -55,6 +57,8 @@ class JobLine(TypedDict):
     id: int
     name: str
     user: str
+    #: Path of its queue; empty: none.
+    queue: str
     state: str
     priority: int
     workers: int
@@ -80,9 +84,11 @@ class Snapshot:
     jobs: Mapping[int, JobLine]
     #: Ids of waiting jobs in the order in which they are served.
     queue: list[int]
+    #: The queues among which the slots are divided.
+    queues: Mapping[str, QueueLine]
 
 
-NO_PICTURE = Snapshot(0, 0, {}, {}, {}, [])
+NO_PICTURE = Snapshot(0, 0, {}, {}, {}, [], {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +107,18 @@ class Drawer:
     def __init__(self) -> None:
         self._drawn: dict[JobId, _Drawn] = {}
         self._world: World | None = None
+        self._shares: tuple[QueueShare, ...] = ()
         self._snapshot = NO_PICTURE
 
-    def draw(self, world: World, settings: PolicySettings, now: float) -> Snapshot:
-        """The picture of this world."""
+    def draw(self, world: World, shares: tuple[QueueShare, ...], settings: PolicySettings, now: float) -> Snapshot:
+        """The picture of this world. `shares`: of its queues, as the last plan saw them."""
         order = Order(now, settings)
-        if world is not self._world or order.ages:
-            self._world, self._snapshot = world, self._draw_world(world, order)
+        anew = world is not self._world or order.ages
+        if anew:
+            self._snapshot = self._draw_world(world, order)
+        if anew or shares != self._shares:  # they are posted a moment after the world
+            self._snapshot = replace(self._snapshot, queues=queue_lines(world, shares))
+        self._world, self._shares = world, shares
         return self._snapshot
 
     def _draw_world(self, world: World, order: Order) -> Snapshot:
@@ -129,6 +140,7 @@ class Drawer:
             nodes=self._nodes(world),
             jobs={job.id: self._drawn[job.id].line for job in shown},
             queue=[job.id for job in waiting],
+            queues={},
         )
 
     def _draw_job(self, job: Job) -> _Drawn:
@@ -155,7 +167,7 @@ class Drawer:
 def difference(before: Snapshot, after: Snapshot) -> dict[str, Any]:
     """The change from the earlier picture to the later one; empty if they are equal."""
     found: dict[str, Any] = {}
-    for name in ("nodes", "jobs"):
+    for name in ("nodes", "jobs", "queues"):
         old, new = getattr(before, name), getattr(after, name)
         changed = [row for key, row in new.items() if old.get(key) != row]
         gone = [key for key in old if key not in new]
@@ -178,6 +190,7 @@ def whole(snapshot: Snapshot) -> dict[str, Any]:
         "nodes": list(snapshot.nodes.values()),
         "jobs": list(snapshot.jobs.values()),
         "queue": snapshot.queue,
+        "queues": list(snapshot.queues.values()),
     }
 
 
@@ -228,6 +241,7 @@ def _line(job: Job) -> JobLine:
         "id": job.id,
         "name": job.spec.name,
         "user": job.spec.user,
+        "queue": job.spec.queue,
         "state": job.state,
         "priority": job.priority,
         "workers": len(job.wanted_workers),

@@ -13,7 +13,7 @@ export class Cluster {
   clear() {
     Object.assign(this, {
       time: 0, head: {}, slots_total: 0, slots_used: 0, jobs_by_state: {}, queue: [], events: [],
-      nodes: new Map(), jobs: new Map(),
+      nodes: new Map(), jobs: new Map(), queues: new Map(),
     });
   }
 
@@ -32,6 +32,8 @@ export class Cluster {
       this.jobs.set(job.id, job);
       this.#note(job);
     }
+    for (const path of message.queues_gone ?? []) this.queues.delete(path);
+    for (const queue of message.queues ?? []) this.queues.set(queue.path, queue);
     if (message.events) this.events = [...this.events, ...message.events].slice(-EVENTS_MAX);
     return { layout, nodes: (message.nodes ?? []).map((node) => node.name), events: message.events ?? [] };
   }

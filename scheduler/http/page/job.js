@@ -117,7 +117,7 @@ export class JobPage {
     this.reasons.update(factsOf(explanation, this.cluster.now()));
     this.actions.update(job);
     const facts = {
-      State: stateText(job.state), User: job.user || "–", Priority: `${job.priority}`,
+      State: stateText(job.state), User: job.user || "–", ...(job.queue ? { Queue: job.queue } : {}), Priority: `${job.priority}`,
       Workers: `${job.workers} of ${wants(job)}`, Generation: `${job.generation}`, Attempt: `${job.attempt} (${job.retries_used} of ${job.max_retries} retries used)`,
       Submitted: moment(job.submitted_at), Started: startedText(job), Finished: moment(job.finished_at),
       Step: `${job.progress.step ?? "–"}`, Command: job.command.join(" "),

@@ -3,6 +3,7 @@
 import { cellsOf, colourOf } from "./cells.js";
 import { lastHour } from "./chart.js";
 import { Rows, byId, element, jobLink, say } from "./dom.js";
+import { asTree, mostSlots, queueRow } from "./queues.js";
 import { clock, counted, kindText, numberText, span, stateText, wants, why } from "./words.js";
 
 const ROWS_FIRST = 50;
@@ -12,14 +13,15 @@ const number = (text) => element("td", { class: "number" }, text);
 export class Lists {
   constructor(cluster) {
     this.cluster = cluster;
-    this.shown = { jobs: ROWS_FIRST, queue: ROWS_FIRST };
+    this.shown = { jobs: ROWS_FIRST, queue: ROWS_FIRST, queues: ROWS_FIRST };
     this.nodes = new Rows(byId("nodes"), "tr", (node) => node.name, (node) => this.#node(node));
     this.jobs = new Rows(byId("jobs"), "tr", (job) => job.id, (job) => this.#job(job));
     this.queue = new Rows(byId("queue"), "tr", ([, job]) => job.id, (placed) => this.#waiting(placed));
+    this.queues = new Rows(byId("queues"), "tr", (queue) => queue.path, (queue) => queueRow(queue, this.most));
     this.suspended = new Rows(byId("suspended"), "tr", (job) => job.id, (job) => this.#suspended(job));
     this.events = new Rows(byId("events"), "li", (event) => event.id, (event) => eventRow(event, this.cluster.jobs));
     byId("map-as-table").addEventListener("toggle", () => this.updateNodes());
-    for (const name of ["jobs", "queue"]) {
+    for (const name of ["jobs", "queue", "queues"]) {
       byId(`${name}-more`).addEventListener("click", () => {
         this.shown[name] *= 4;
         this.update();
@@ -32,6 +34,7 @@ export class Lists {
     // Asked once, before anything changes: each question about styles has them computed anew.
     this.dark = getComputedStyle(document.documentElement).getPropertyValue("--dark").trim() === "1";
     const [active, waiting, suspended] = [cluster.active(), cluster.waiting(), cluster.suspended()];
+    this.#queues();
     const states = cluster.jobs_by_state;
     const queued = states.QUEUED ?? 0;
     const all = Object.values(states).reduce((sum, count) => sum + count, 0) - queued - (states.SUSPENDED ?? 0);
@@ -56,10 +59,29 @@ export class Lists {
     if (byId("map-as-table").open) this.nodes.update([...this.cluster.nodes.values()]);
   }
 
-  #section(name, jobs, count, update) {
-    update(jobs.slice(0, this.shown[name]));
+  #section(name, rows, count, update) {
+    update(rows.slice(0, this.shown[name]));
     say(byId(`${name}-count`), numberText(count));
-    byId(`${name}-more`).hidden = jobs.length <= this.shown[name];
+    byId(`${name}-more`).hidden = rows.length <= this.shown[name];
+  }
+
+  /** Neither they nor the columns that name them are there where there are none. */
+  #queues() {
+    const queues = asTree(this.cluster.queues.values());
+    const none = queues.length === 0;
+    this.most = mostSlots(queues);
+    byId("queues-part").hidden = none;
+    for (const head of document.querySelectorAll("th.of-queue")) head.hidden = none;
+    this.#section("queues", queues, queues.length, (shown) => this.queues.update(shown));
+  }
+
+  /** The queue of a job, as a cell of a row. */
+  #queueOf(job) {
+    return this.cluster.queues.size === 0 ? [] : [cell(job.queue || "–")];
+  }
+
+  #signature(...parts) {
+    return JSON.stringify([this.cluster.queues.size === 0, ...parts]);
   }
 
   #node(node) {
@@ -84,9 +106,9 @@ export class Lists {
     const now = this.cluster.now();
     const steps = this.cluster.sizes.get(job.id) ?? [];
     const since = span(now - job.since);
-    const signature = JSON.stringify([job, steps, since, Math.floor(now / 15)]);
+    const signature = this.#signature(job, steps, since, Math.floor(now / 15));
     return [signature, () => [
-      cell(swatch(job.id, this.dark), jobLink(job.id)), cell(jobLink(job.id, job.name)),
+      cell(swatch(job.id, this.dark), jobLink(job.id)), cell(jobLink(job.id, job.name)), ...this.#queueOf(job),
       cell(stateText(job.state)), number(`${job.priority}`), cell(`${job.workers} of ${wants(job)}`),
       cell(lastHour(steps, now, job.max_workers)), cell(since), cell(job.user),
     ]];
@@ -94,15 +116,15 @@ export class Lists {
 
   #waiting([place, job]) {
     const since = span(this.cluster.now() - job.since);
-    return [JSON.stringify([place, job, since]), () => [
-      number(`${place}`), cell(jobLink(job.id)), cell(jobLink(job.id, job.name)), number(`${job.priority}`),
-      cell(wants(job)), cell(since), cell(why(job)),
+    return [this.#signature(place, job, since), () => [
+      number(`${place}`), cell(jobLink(job.id)), cell(jobLink(job.id, job.name)), ...this.#queueOf(job),
+      number(`${job.priority}`), cell(wants(job)), cell(since), cell(why(job)),
     ]];
   }
 
   #suspended(job) {
-    return [JSON.stringify(job), () => [
-      cell(jobLink(job.id)), cell(jobLink(job.id, job.name)), number(`${job.priority}`), cell(wants(job)),
+    return [this.#signature(job), () => [
+      cell(jobLink(job.id)), cell(jobLink(job.id, job.name)), ...this.#queueOf(job), number(`${job.priority}`), cell(wants(job)),
     ]];
   }
 }

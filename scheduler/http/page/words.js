@@ -51,7 +51,12 @@ const numbers = new Intl.NumberFormat("en");
 const clocks = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
+const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
 export const numberText = (count) => numbers.format(count);
+
+/** A number of slots, which may be a fraction where they are divided; a dash where it is not known. */
+export const slotsText = (slots) => (slots === null ? "–" : tenths.format(slots));
 
 /** A number with its noun, in the singular or plural. */
 export const counted = (count, one, many = `${one}s`) => `${numberText(count)} ${count === 1 ? one : many}`;

@@ -1,7 +1,6 @@
 """Queues: the tree among which the slots of the cluster are divided."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -13,13 +12,13 @@ from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.runtime.audit import created
 from scheduler.http.schemas.parameters import QueueParameter
+from scheduler.http.schemas.queue_loads import QueueLoad, queue_loads
 from scheduler.http.schemas.queue_requests import QueueChangeRequest, QueueFields, QueueRequest
 from scheduler.http.schemas.requests import parse_request
 from scheduler.http.services import Services, ServicesDep
 from scheduler.model.plan import QueueShare
-from scheduler.model.queue import Queue, ancestry
-from scheduler.model.queue_tree import Queues, nearest, unknown_queue
-from scheduler.model.world import World
+from scheduler.model.queue import Queue
+from scheduler.model.queue_tree import Queues, unknown_queue
 
 router = APIRouter(tags=["queues"])
 
@@ -82,22 +81,11 @@ class QueueNamed(TypedDict):
     path: str
 
 
-@dataclass(slots=True)
-class _Load:
-    """What the jobs of a queue and of those inside it are and hold."""
-
-    waiting: int = 0
-    running: int = 0
-    slots: int = 0
-    #: Whether no more is given to them this month.
-    spent: bool = False
-
-
 @router.get("/v1/queues", response_model=QueueList, responses=documented())
 def list_queues(services: ServicesDep) -> Response:
     """List all queues by path."""
     queues = _stored(services)
-    loads = _loads(queues, services.board.world)
+    loads = queue_loads(queues, services.board.world)
     view: QueueList = {"queues": [_view(queue, loads, services.board.shares) for queue in queues.values()]}
     return JsonResponse(view)
 
@@ -128,7 +116,7 @@ def show_queue(services: ServicesDep, path: QueueParameter) -> Response:
     queue = queues.get(path) or services.store.get_queue(path)
     if queue is None:
         raise NotFound(unknown_queue(path, queues))
-    return JsonResponse(_view(queue, _loads(queues, services.board.world), services.board.shares))
+    return JsonResponse(_view(queue, queue_loads(queues, services.board.world), services.board.shares))
 
 
 @router.put(
@@ -190,7 +178,7 @@ def _set(
     if request is not None:
         created(request, f"queue {path}")
     _changed(services)
-    loads = _loads({**_stored(services), path: queue}, services.board.world)
+    loads = queue_loads({**_stored(services), path: queue}, services.board.world)
     view = _view(queue, loads, services.board.shares)
     return JsonResponse(view, status_code=200 if request is None else 201)
 
@@ -205,22 +193,8 @@ def _stored(services: Services) -> Queues:
     return {queue.path: queue for queue in services.store.list_queues()}
 
 
-def _loads(queues: Queues, world: World | None) -> dict[str, _Load]:
-    """Of each queue. Jobs of a queue that does not exist count in the innermost one around it that does."""
-    loads = {path: _Load() for path in queues}
-    for path in world.spent & loads.keys() if world is not None else ():
-        loads[path].spent = True
-    for job in () if world is None else (*world.all_jobs(), *world.held.values()):
-        for path in ancestry(nearest(queues, job.spec.queue)):
-            if (load := loads.get(path)) is not None:
-                load.running += job.state.active
-                load.waiting += not job.state.active
-                load.slots += sum(len(worker.slot_ids) for worker in job.all_workers)
-    return loads
-
-
-def _view(queue: Queue, loads: dict[str, _Load], shares: Sequence[QueueShare]) -> QueueView:
-    load = loads.get(queue.path, _Load())
+def _view(queue: Queue, loads: dict[str, QueueLoad], shares: Sequence[QueueShare]) -> QueueView:
+    load = loads.get(queue.path, QueueLoad())
     mine = [share for share in shares if share.path == queue.path]
     whole = next((share for share in mine if share.user is None), None)
     users: list[QueueUserView] = [
