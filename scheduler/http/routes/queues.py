@@ -24,10 +24,13 @@ router = APIRouter(tags=["queues"])
 
 
 class QueueUserView(TypedDict):
+    #: Name of the user.
     user: str
-    #: Slots that the user's jobs in the queue hold, hold or wait for, and are entitled to.
+    #: Slots that the user's jobs in the queue held before the last plan.
     slots_held: int
+    #: Slots that these jobs hold or wait for.
     slots_wanted: float
+    #: Slots that the user is entitled to in the queue.
     slots_entitled: float
 
 
@@ -64,8 +67,9 @@ class QueueView(TypedDict):
     slots_held: int
     #: Slots that its jobs hold or wait for; null where no plan has looked at them: at a standby, and without such jobs.
     slots_wanted: float | None
-    #: Slots that it is entitled to now, and those of them that its guarantee covers.
+    #: Slots that it is entitled to now; null as for `slots_wanted`.
     slots_entitled: float | None
+    #: Those of them that its guarantee covers; null as for `slots_wanted`.
     slots_guaranteed: float | None
     #: Users among whom it is divided, where `share_users` says so.
     users: list[QueueUserView]
