@@ -26,7 +26,7 @@ from scheduler.model.job import Job
 from scheduler.model.plan import Plan
 from scheduler.model.worker import Desired, WorkerState
 from scheduler.model.world import Changes, World
-from scheduler.policy.checks.invariants import Violation, check_plan
+from scheduler.policy.checks.invariants import QUEUE_INVARIANTS, Violation, check_plan
 from scheduler.policy.planner import Planner
 
 
@@ -71,7 +71,10 @@ class Deciding:
         return changeset
 
     def plan(self, changeset: Changeset) -> tuple[Plan, tuple[Violation, ...]]:
-        """Put the plan into the changeset; if it breaks an invariant, drop it and keep its world as a test case."""
+        """Put the plan into the changeset; if it breaks an invariant, drop it and keep its world as a test case.
+
+        A plan that only gives a queue too much is better than none, which would keep all others waiting.
+        """
         decided, violations = self._checked_plan(changeset, changeset.now)
         enact(changeset, decided, self._settings.engine)
         give_addresses(changeset, self._launch.host_of)
@@ -123,7 +126,8 @@ class Deciding:
             return decided, ()
         lines = tuple(f"{v.invariant}: {v.detail}" for v in violations)
         save_case(self._settings.state_path / "cases", Case(world, now, policy, lines))
-        return Plan(), violations
+        kept = all(violation.invariant in QUEUE_INVARIANTS for violation in violations)
+        return decided if kept else Plan(), violations
 
 
 def _has_unstarted_leaver(jobs: Iterable[Job]) -> bool:

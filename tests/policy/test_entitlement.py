@@ -76,7 +76,7 @@ def test_no_slot_is_left_over_and_none_is_given_twice(root: Share, slots: float)
 
 @given(tree(2), NUMBERS)
 def test_guarantees_hold_where_they_fit(root: Share, slots: float) -> None:
-    got = entitlements(root, slots)
+    got = entitlements(root, slots, in_whole=False)
     for share in levels(root):
         claims = [min(guaranteed(inner), wanted(inner)) for inner in share.inner]
         if sum(claims) <= got[share.name].total:

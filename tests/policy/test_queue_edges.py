@@ -87,3 +87,11 @@ def test_jobs_of_any_type_keep_off_a_type_that_is_guaranteed_to_others() -> None
     c.waiting(2, queue="left").running(1, on={"a": 1}, workers=(1, 4), queue="right", gpu_type="A100")
     c.settle()
     assert running(c) == {1: 2, 2: 1}
+
+
+def test_a_guarantee_of_a_gpu_type_is_part_of_that_of_any_type() -> None:
+    c = Cluster().node("a", 5, gpu_type="A100").queue("left", guarantee={"A100": 6}).queue("right", guarantee=1)
+    c.waiting(1, workers=(1, 9), queue="left", gpu_type="A100")
+    c.waiting(2, workers=2, slots_per_worker=2, queue="right", gpu_type="A100")
+    c.settle()
+    assert running(c)[1] in (1, 4, 5), "and nobody is stopped and started again"

@@ -1,12 +1,16 @@
 """Queues in the policy: who gets what is open, and who takes from whom."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.config import PolicySettings
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import NodeIntent
-from scheduler.model.plan import Reserve, Shrink, StopJob
+from scheduler.model.plan import Reserve, Shrink, Start, StopJob
+from scheduler.model.queue_usage import QueueUsage
 from scheduler.model.worker import LeaveReason
+from scheduler.policy.planner import plan
 from tests.policy.worlds import CORDONED, DRAINING, LONG_AGO, NOW, Cluster
 
 
@@ -310,3 +314,16 @@ def test_gangs_that_fit_a_share_take_it_in_one_plan_and_larger_ones_keep_nobody_
     c.step()
     assert running(c) == {1: 2, 2: 2, 7: 4}
     assert c.settle() == 0
+
+
+def test_queues_that_hold_equal_parts_go_by_what_they_have_used_of_late_for_their_weight() -> None:
+    def first(half_life_seconds: float, weight: float) -> set[int]:
+        c = Cluster(PolicySettings(usage_half_life_seconds=half_life_seconds)).node("a", 1)
+        c.queue("left", weight=weight).queue("right").waiting(1, queue="left").waiting(2, queue="right")
+        used = {"left": QueueUsage(7200.0, NOW, 0), "right": QueueUsage(3600.0, NOW, 0)}
+        world = replace(c.world(), queue_usage=used)
+        return {action.job_id for action in plan(world, c.now, c.settings).actions if isinstance(action, Start)}
+
+    assert first(0.0, 1.0) == {1}, "the older job"
+    assert first(3600.0, 1.0) == {2}
+    assert first(3600.0, 4.0) == {1}

@@ -8,4 +8,7 @@ queues, and PLAN: actions that contradict each other or the state of their job.
 from scheduler.policy.checks.plan import check_plan
 from scheduler.policy.checks.world import Violation, check_world
 
-__all__ = ["Violation", "check_plan", "check_world"]
+__all__ = ["QUEUE_INVARIANTS", "Violation", "check_plan", "check_world"]
+
+#: What a queue gets too much of: it harms no node and no job.
+QUEUE_INVARIANTS = frozenset({"I13", "I14", "I15"})

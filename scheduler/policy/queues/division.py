@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from scheduler.model.queue import ROOT
+from scheduler.model.queue import ANY_GPU, ROOT, Queue
 from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements
 from scheduler.policy.queues.tree import Lane, Tree
 
@@ -13,11 +13,16 @@ Demand = Mapping[str, Sequence[int]]
 
 
 def divided_among(
-    tree: Tree, first: Mapping[Lane, int], demand: Demand, held: Demand, slots: Sequence[float]
+    tree: Tree,
+    first: Mapping[Lane, int],
+    demand: Demand,
+    held: Demand,
+    used: Mapping[str, float],
+    slots: Sequence[float],
 ) -> dict[str, tuple[Entitlement, ...]]:
     """The entitlements by account and kind; `slots` are those of each kind that are divided.
 
-    `first` has the number of the first job of each lane.
+    `first` has the number of the first job of each lane, `used` what accounts have used of late for their weights.
     Of all slots, guarantees and what is lent; of one GPU type, guarantees alone.
     """
     inner: dict[str, dict[str, None]] = {}
@@ -26,7 +31,7 @@ def divided_among(
         for above, account in zip((ROOT, *lane.path), lane.path, strict=False):
             inner.setdefault(above, {})[account] = None
             first_of[account] = min(first_of.get(account, number), number)
-    roots = [_Shares(tree, kind, inner, demand, held, first_of).of(ROOT) for kind in range(len(tree.kinds))]
+    roots = [_Shares(tree, kind, inner, demand, held, used, first_of).of(ROOT) for kind in range(len(tree.kinds))]
     each = [
         entitlements(root, max(most, 0.0), lends=kind == 0)
         for kind, (root, most) in enumerate(zip(roots, slots, strict=True))
@@ -42,6 +47,7 @@ class _Shares(NamedTuple):
     inner: Mapping[str, Iterable[str]]
     demand: Demand
     held: Demand
+    used: Mapping[str, float]
     first: Mapping[str, int]
 
     def of(self, account: str) -> Share:
@@ -49,9 +55,24 @@ class _Shares(NamedTuple):
         queue, name = self.tree.queue(account), self.tree.kinds[self.kind]
         below = [self.of(each) for each in self.inner.get(account, ())]
         wanted, held = (float(tally[account][self.kind]) if account in tally else 0.0 for tally in self[3:5])
-        guarantee, limit, weight = None if below else 0.0, math.inf, 1.0
-        if queue is not None:
-            guarantee = float(dict(queue.guarantee).get(name, math.nan))
-            guarantee = guarantee if not math.isnan(guarantee) else None if below else 0.0
-            limit, weight = float(dict(queue.limit).get(name, math.inf)), queue.weight
-        return Share(account, weight, guarantee, limit, wanted, held, self.first.get(account, 0), below)
+        guarantee = self._guarantee(account, queue) if queue is not None else None
+        if guarantee is None and not below:
+            guarantee = 0.0
+        limit = float(dict(queue.limit).get(name, math.inf)) if queue is not None else math.inf
+        weight = self.tree.weight(account)
+        used, first = self.used.get(account, 0.0), self.first.get(account, 0)
+        return Share(account, weight, guarantee, limit, wanted, held, used, first, below)
+
+    def _guarantee(self, account: str, queue: Queue) -> float | None:
+        """What the queue is guaranteed; None: as much as those inside it.
+
+        Guarantees of GPU types, as far as its jobs can use them, are part of that of any type, and may be all of it.
+        """
+        promised = dict(queue.guarantee)
+        if self.kind or promised.keys() <= {ANY_GPU}:
+            found = promised.get(self.tree.kinds[self.kind])
+            return None if found is None else float(found)
+        wanted = self.demand.get(account, ())
+        by_type = zip(self.tree.kinds[1:], wanted[1:], strict=False)
+        typed = sum(min(promised.get(name, 0), slots) for name, slots in by_type)
+        return float(max(promised.get(ANY_GPU, 0), typed))

@@ -5,7 +5,8 @@ guarantees above what there is shrink in proportion. The rest is lent by weight,
 cannot use goes to its siblings, so that nothing is left over while anybody below could use it.
 
 The numbers are those of one kind of slots: all, or the GPUs of one type. Where slots are whole, so are entitlements:
-those that are left over go by the largest rests, among equal ones to whom holds more, so that nobody takes in turns.
+those that are left over go by the largest rests, among equal ones to whom holds more, so that nobody takes in turns,
+then to whom has used less.
 """
 
 import math
@@ -29,8 +30,10 @@ class Share:
     limit: float = math.inf
     #: Slots that its jobs hold or wait for; of a queue with inner queues, these have all of it.
     demand: float = 0.0
-    #: Slots that its jobs hold, and the number of its first job: both only decide between equal rests.
+    #: Slots that its jobs hold, what it has used of late for its weight, and the number of its first job: these only
+    #: decide between equal rests.
     held: float = 0.0
+    used: float = 0.0
     first: int = 0
     inner: "Sequence[Share]" = ()
 
@@ -97,7 +100,7 @@ def whole(parts: Sequence[Entitlement], shares: Sequence[Share], total: float) -
     """The parts of these siblings in whole slots, each rounded up or down, with this sum."""
     floors = [math.floor(part.total + _EPSILON) for part in parts]
     rests = [round(max(part.total - floor, 0.0), 6) for part, floor in zip(parts, floors, strict=True)]
-    order = sorted(range(len(parts)), key=lambda k: (-rests[k], -shares[k].held, shares[k].first))
+    order = sorted(range(len(parts)), key=lambda k: (-rests[k], -shares[k].held, shares[k].used, shares[k].first))
     for k in order[: round(total) - sum(floors)]:
         floors[k] += rests[k] > 0
     return [Entitlement(min(part.guaranteed, whole), whole) for part, whole in zip(parts, floors, strict=True)]

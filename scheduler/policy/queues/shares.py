@@ -14,9 +14,9 @@ from scheduler.policy.queues.tree import TOP, Lane, Tree, is_told, queue_of
 Counts = tuple[int, ...]
 #: Accounts differ by whole slots: what sums of floats leave over is nothing.
 _EPSILON = 1e-6
-#: The place of a lane among others, smaller first: what its accounts hold of their entitlement, from the first level
-#: on, then the number of its oldest waiting job.
-Turn = tuple[tuple[float, ...], int]
+#: The place of a lane among others, smaller first: from the first level on, what each of its accounts holds of its
+#: entitlement, and what it has used of late in relation to its weight; then the number of its oldest waiting job.
+Turn = tuple[tuple[tuple[float, float], ...], int]
 #: Jobs above all queues go first.
 FIRST: Turn = ((), 0)
 
@@ -52,6 +52,8 @@ class Standing:
     wanted: Mapping[str, Counts]
     #: Slots of workers on nodes that take no new ones, and closed slots: nobody divides these, but limits count them.
     elsewhere: Mapping[str, Counts]
+    #: Decayed slot-seconds of accounts in relation to their weights; empty: usage does not count.
+    used: Mapping[str, float]
     #: The smallest number of a job that waits, by the own account of its lane.
     oldest: Mapping[str, int]
     #: Queues whose budget is spent, and those inside them.
@@ -114,7 +116,9 @@ class Shares:
         """The place of the lane among others now."""
         if lane is TOP:
             return FIRST
-        return (tuple(map(self._place, lane.path)), self.standing.oldest.get(lane.own, 0))
+        used = self.standing.used
+        places = tuple((self._place(account), used.get(account, 0.0)) for account in lane.path)
+        return (places, self.standing.oldest.get(lane.own, 0))
 
     def part(self, lane: Lane, depth: int) -> float:
         """The part of its entitlement that the lane's account at this depth holds; infinite: it is entitled to none."""

@@ -102,6 +102,11 @@ class Tree:
         """Slots that a user may hold in a queue; `account` is the user's in it."""
         return self._queues[account.partition("@")[0]].user_limit
 
+    def weight(self, account: str) -> float:
+        """The weight of the account among its siblings."""
+        queue = self._queues.get(account)
+        return queue.weight if queue is not None else 1.0
+
     def queue(self, account: str) -> Queue | None:
         """The queue of the account; None: it is that of a user, or of some jobs of a queue."""
         return self._queues.get(account)

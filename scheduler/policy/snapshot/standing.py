@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
+from scheduler.config import PolicySettings
 from scheduler.model.job import Job
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import Ledger
@@ -31,6 +32,8 @@ class Seen(Protocol):
     @property
     def world(self) -> World: ...
     @property
+    def settings(self) -> PolicySettings: ...
+    @property
     def order(self) -> Order: ...
     @property
     def tree(self) -> Tree: ...
@@ -49,7 +52,7 @@ class Seen(Protocol):
 def standing_of(snapshot: Seen) -> Standing:
     """The standing before any decision of a pass; the world of the snapshot has queues."""
     tree, ledger = snapshot.tree, snapshot.ledger
-    empty = Standing(tree, _kinds(tree, ledger), {}, {}, {}, {}, {}, {}, {})
+    empty = Standing(tree, _kinds(tree, ledger), {}, {}, {}, {}, {}, {}, {}, {})
     tallies = _Tallies({}, {}, {})
     wanted_by: dict[Lane, list[int]] = {}
     first: dict[Lane, int] = {}
@@ -73,19 +76,31 @@ def standing_of(snapshot: Seen) -> Standing:
             first[lane] = min(first.get(lane, number), number)
             oldest[lane.own] = min(oldest.get(lane.own, number), number)
             _add(wanted_by, (lane,), wanted)
-    demand = _demand(tree, wanted_by)
+    demand, used = _demand(tree, wanted_by), _used(snapshot)
     return Standing(
         tree,
         empty.kinds,
-        divided_among(tree, first, demand, tallies.held, divisible),
+        divided_among(tree, first, demand, tallies.held, used, divisible),
         _fixed(tallies.held),
         _fixed(tallies.leaving),
         _fixed(tallies.pinned),
         _fixed(demand),
         _elsewhere(snapshot, empty),
+        used,
         oldest,
         snapshot.world.spent,
     )
+
+
+def _used(snapshot: Seen) -> dict[str, float]:
+    """Decayed slot-seconds of each account in relation to its weight; none where usage is forgotten at once."""
+    half_life_seconds, now = snapshot.settings.usage_half_life_seconds, snapshot.order.now
+    if not half_life_seconds:
+        return {}
+    return {
+        account: usage.now(now, half_life_seconds) / snapshot.tree.weight(account)
+        for account, usage in snapshot.world.queue_usage.items()
+    }
 
 
 def _fixed(tally: dict[str, list[int]]) -> dict[str, Counts]:
