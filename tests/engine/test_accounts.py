@@ -328,3 +328,17 @@ def test_users_of_a_queue_that_is_shared_later_begin_when_it_is(decaying: World)
     w.tick()
     assert w.engine.world is not None
     assert w.engine.world.queue_usage["lab@ann"].slots == 0
+
+
+def test_what_is_held_for_days_is_charged_once_a_day(w: World) -> None:
+    w.node("a", slots=4)
+    w.job("j", workers=2, user="ann")
+    w.advance(10)
+    for _ in range(3):
+        w.clock.advance(86400.0)
+        w.tick()
+        w.tick()
+        assert w.engine.world is not None
+        (holding,) = w.engine.world.holdings.values()
+        assert holding.at == w.clock.now()
+        assert whole(w).held == pytest.approx(2 * (w.clock.now() - w.get(w.submitted[0]).workers[0].created_at))

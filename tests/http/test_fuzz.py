@@ -69,6 +69,7 @@ CALLS = [
     ("GET", "/v1/cluster"),
     ("GET", "/v1/utilization"),
     ("GET", "/v1/report"),
+    ("GET", "/v1/usage"),
     ("GET", "/v1/webhooks"),
     ("GET", "/v1/whoami"),
     ("GET", "/v1/tokens"),

@@ -79,7 +79,6 @@ def test_hours_are_those_of_peoples_clocks(busy: Site, monkeypatch: pytest.Monke
 def test_prices_of_the_settings_give_costs(busy: Site) -> None:
     prices = UsageSettings(prices={"H100": 3.0, "*": 0.5})
     settings = busy.settings.model_copy(update={"usage": prices})
-    busy.app = busy.app
     object.__setattr__(busy.services, "settings", settings)
     ann, bob = usage(busy, by="user")["rows"]
     assert ann["cost"] == pytest.approx(ann["held_slot_seconds"] / HOUR * 3.0)

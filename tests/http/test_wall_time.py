@@ -127,5 +127,5 @@ def _is_time_like(name: str, kind: Any) -> bool:
     if kind not in (float, float | None):
         return False
     units = ("seconds", "_mib", "_rate", "_ratio", "per_second", "amount", "utilization", "efficiency", "fraction")
-    others = ("oversell", "cpus", "cpus_per_worker", "share", "speed", "exponent", "weight")
+    others = ("oversell", "cpus", "cpus_per_worker", "share", "speed", "exponent", "weight", "cost")
     return not any(unit in name for unit in units) and not name.startswith("seconds_") and name not in others

@@ -39,6 +39,8 @@ class Accounts:
         #: The queues by which it was found what is lent, and their tree.
         self._queues: Mapping[str, Queue] = {}
         self._tree = Tree()
+        #: The last day on which all was charged, so that no commit has to charge many hours.
+        self._day: int | None = None
         #: Whether any account may hold another number of slots than the world says.
         self._unsure = True
 
@@ -54,21 +56,26 @@ class Accounts:
         retyped = self._retyped(changes.nodes)
         everything = retyped or self._unsure or world.queues is not self._queues
         ahead_seconds = world.ahead_seconds
-        moved = changes.ahead_seconds is not None and changes.ahead_seconds != ahead_seconds
+        hour = hour_of(now, ahead_seconds)
+        clock_set = changes.ahead_seconds is not None and changes.ahead_seconds != ahead_seconds
+        # What is held across a change of clocks, and for days, is charged up to now although it does not change.
+        charge_all = clock_set or (hour // 24 != self._day and bool(world.holdings))
         touched: set[AccountKey] = set()
         for job in changes.jobs:
             touched |= self._put(job)
-        lost = list(self._lost(world, changes, hour_of(now, ahead_seconds)))
-        if not (touched or lost or everything or moved):
+        lost = list(self._lost(world, changes, hour))
+        if not (touched or lost or everything or charge_all):
             return changes
         if everything:
             self._queues, self._tree, self._unsure = world.queues, Tree(world.queues), False
-        keys = {*self._slots, *world.holdings} if everything or moved else self._beside(touched)
+        keys = {*self._slots, *world.holdings} if everything or charge_all else self._beside(touched)
+        if charge_all:
+            self._day = hour // 24
         usage = tuple(self._usage(world, keys, now, everything=everything))
         holdings = [
             holding
             for holding in self._holdings(world, keys, now)
-            if _differs(world.holdings.get(holding.key), holding) or (moved and holding.slots)
+            if _differs(world.holdings.get(holding.key), holding) or (charge_all and holding.slots)
         ]
         before = (world.holdings[each.key] for each in holdings if each.key in world.holdings)
         spent = (charge for each in before for charge in charges_of(each, now, ahead_seconds))
