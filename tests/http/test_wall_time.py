@@ -128,4 +128,5 @@ def _is_time_like(name: str, kind: Any) -> bool:
         return False
     units = ("seconds", "_mib", "_rate", "_ratio", "per_second", "amount", "utilization", "efficiency", "fraction")
     others = ("oversell", "cpus", "cpus_per_worker", "share", "speed", "exponent", "weight", "cost")
-    return not any(unit in name for unit in units) and not name.startswith("seconds_") and name not in others
+    counts = name.startswith(("seconds_", "slots_"))
+    return not any(unit in name for unit in units) and not counts and name not in others

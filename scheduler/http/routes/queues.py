@@ -126,7 +126,7 @@ def show_queue(services: ServicesDep, path: QueueParameter) -> Response:
 @router.put(
     "/v1/queues/{path:path}",
     response_model=QueueView,
-    responses=documented(409, 413, 415),
+    responses=documented(404, 409, 413, 415),
     openapi_extra=documented_body("QueueFields"),
 )
 def put_queue(services: ServicesDep, path: QueueParameter, body: Body) -> Response:
