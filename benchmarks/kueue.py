@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from benchmarks.figure import Figure
 from benchmarks.virtual import all_done, mean_wait, play
-from scheduler.model.queue import Queue
+from scheduler.model.queue import ROOT, Queue
 from scheduler.simulate.generate import Kueue, kueue
 from scheduler.simulate.speed import Linear
-from scheduler.simulate.workload import Submission
+from scheduler.simulate.workload import Submission, Workload
 
 NODES, SLOTS = "5x120:cohort", 5 * 120
 #: Of the bound.
@@ -25,7 +25,7 @@ PUBLISHED = {"large": "16.5 s", "medium": "76.8 s", "small": "215 s"}
 
 
 def run() -> list[Figure]:
-    jobs = published()
+    jobs, in_queues = published(), kueue(Kueue(), Linear(), seed=0)
     bound = done_bound(jobs)
     return [
         Figure("all work ÷ all slots", slot_seconds(jobs) / SLOTS, "s"),
@@ -33,18 +33,18 @@ def run() -> list[Figure]:
         Figure("bound: from any moment on, all work that comes ÷ all slots", bound, "s"),
         *_figures("nobody is stopped", undisturbed(jobs), bound),
         *_figures("more important ones stop others", jobs, bound),
-        *_figures("queues take back what they lent", jobs, bound, QUEUES_EXCESS_MAX, published_queues()),
+        *_figures("queues take back what they lent", in_queues.submissions, bound, QUEUES_EXCESS_MAX, in_queues.queues),
     ]
 
 
 def published() -> Sequence[Submission]:
-    """All workloads of the benchmark."""
-    return kueue(Kueue(), Linear(), seed=0).submissions
+    """All workloads of the benchmark, each cohort as one pool."""
+    return pooled(kueue(Kueue(), Linear(), seed=0))
 
 
-def published_queues() -> Sequence[Queue]:
-    """Their queues."""
-    return kueue(Kueue(), Linear(), seed=0).queues
+def pooled(workload: Workload) -> list[Submission]:
+    """The jobs of a workload in no queue."""
+    return [replace(each, spec=replace(each.spec, queue=ROOT)) for each in workload.submissions]
 
 
 def undisturbed(jobs: Sequence[Submission]) -> list[Submission]:

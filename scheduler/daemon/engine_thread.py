@@ -119,7 +119,7 @@ class EngineThread:
         elif report.error is None and (before is None or _standing(before) != _standing(report)):
             log.info(_standing(report))
         for violation in report.violations:
-            log.error("plan dropped: it violates an invariant", invariant=violation.invariant, detail=violation.detail)
+            log.error("an invariant is violated", invariant=violation.invariant, detail=violation.detail)
         for event in report.events:
             if event.kind in _HELD:
                 what = {"job": event.job_id} if event.job_id is not None else {"node": event.node}

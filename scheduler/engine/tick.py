@@ -26,7 +26,7 @@ from scheduler.engine.attribution.caution import Caution, Rehearsal
 from scheduler.engine.attribution.failure import Failure
 from scheduler.engine.attribution.set_aside import set_aside
 from scheduler.engine.board import Board
-from scheduler.engine.changeset import committed
+from scheduler.engine.changeset import Changeset, committed
 from scheduler.engine.deciding import Deciding
 from scheduler.engine.leadership.follower import Follower
 from scheduler.engine.leadership.lease_keeper import LeaseKeeper
@@ -247,11 +247,12 @@ class Engine:
         inputs = set_aside(inputs, self._culprits(inputs, lease))
         with self._deciding.watched(inputs):
             changeset = self._deciding.absorb(inputs)
-            self._memory.budgets.look(changeset, self._store.month_so_far)
+            untold = self._look_at_budgets(changeset)
             yield Step.ABSORBED
             decided, violations = self._deciding.plan(changeset)
         yield Step.PLANNED
-        changes = self._memory.accounts.charged(changeset.base, changeset.changes(), now)
+        changes, uncharged = self._charged(changeset, now)
+        violations += untold + uncharged
         changes = self._commit(changes, lease, inputs)
         world = self.world = changeset.base.evolve(changes)
         yield Step.COMMITTED
@@ -324,6 +325,24 @@ class Engine:
         self._follower.unloaded = ()
         self._memory.committed(inputs, changes)
         return committed(changes)
+
+    def _look_at_budgets(self, changeset: Changeset) -> tuple[Violation, ...]:
+        """Put into the changeset whose budget is spent; where that fails, it stays as it was, and jobs are served."""
+        try:
+            self._memory.budgets.look(changeset, self._store.month_so_far)
+        except StoreError:
+            raise
+        except Exception as error:
+            return (Violation("ACCOUNTS", f"budgets of queues cannot be looked at: {error!r}"),)
+        return ()
+
+    def _charged(self, changeset: Changeset, now: float) -> tuple[Changes, tuple[Violation, ...]]:
+        """The changes with those of accounts; where these fail, jobs are served all the same."""
+        changes = changeset.changes()
+        try:
+            return self._memory.accounts.charged(changeset.base, changes, now), ()
+        except Exception as error:
+            return changes, (Violation("ACCOUNTS", f"what queues hold cannot be charged: {error!r}"),)
 
     def _post(self, world: World, changes: Changes, inputs: TickInputs, decided: Plan) -> None:
         """Show others the new world."""

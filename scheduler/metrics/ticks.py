@@ -20,8 +20,8 @@ PHASES = {
     Step.APPLIED: "apply",
 }
 _ACTIONS = (StartWorker.__name__, StopWorker.__name__, ForgetWorker.__name__)
-#: As `policy.checks` names them in plans.
-_INVARIANTS = ("I1", "I2", "I5", "I11", "PLAN")
+#: As `policy.checks` names them in plans, and ACCOUNTS for those of queues that cannot be kept.
+_INVARIANTS = ("I1", "I2", "I5", "I11", "I13", "I14", "I15", "PLAN", "ACCOUNTS")
 _RESULTS = ("ok", "error", "standby")
 
 TICK_METRICS = (
@@ -100,7 +100,8 @@ TICK_METRICS = (
         "sched_invariant_violations_total",
         "counter",
         ("invariant",),
-        "Plans dropped because they violate an invariant.",
+        "Violations of invariants: such a plan is dropped, unless it only gives a queue too much (I13 to I15), or what "
+        "queues hold cannot be counted (ACCOUNTS).",
         series=each(_INVARIANTS),
     ),
 )

@@ -71,7 +71,12 @@ def test_twenty_elastic_jobs_wait_no_longer_than_paddle_edls(elastic: Result) ->
 
 
 def test_many_short_workloads_are_done_soon_after_the_earliest_possible_moment() -> None:
-    jobs = kueue_workload(Kueue(workloads=50), Linear(), seed=0).submissions
-    result = kueue.play(jobs, kueue.NODES)
-    assert {each.state for each in result.jobs} == {JobState.SUCCEEDED}
-    assert all_done(result) <= kueue.EXCESS_MAX * kueue.done_bound(jobs)
+    workload = kueue_workload(Kueue(workloads=50), Linear(), seed=0)
+    bound = kueue.done_bound(workload.submissions)
+    for jobs, queues, excess in (
+        (kueue.pooled(workload), (), kueue.EXCESS_MAX),
+        (workload.submissions, workload.queues, kueue.QUEUES_EXCESS_MAX),
+    ):
+        result = kueue.play(jobs, kueue.NODES, queues=queues)
+        assert {each.state for each in result.jobs} == {JobState.SUCCEEDED}
+        assert all_done(result) <= excess * bound

@@ -20,7 +20,8 @@ def into_queue(spec: JobSpec, job: Job | None, queues: Queues, namespace: str) -
     tenant, groups = f"namespace {namespace}", (f"namespace:{namespace}",)
     try:
         if job is not None:
-            check_priority(queues, job.spec.queue, spec.priority)
+            if spec.priority != job.priority:
+                check_priority(queues, job.spec.queue, spec.priority)
             return spec if spec.queue != ROOT else replace(spec, queue=job.spec.queue)
         queue = default_queue(queues, tenant, groups) if spec.queue == ROOT else spec.queue
         check_exists(queues, queue)

@@ -1,6 +1,6 @@
 """Queues: the tree among which the slots of the cluster are divided."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -90,7 +90,8 @@ def list_queues(services: ServicesDep) -> Response:
     """List all queues by path."""
     queues = _stored(services)
     loads = queue_loads(queues, services.board.world)
-    view: QueueList = {"queues": [_view(queue, loads, services.board.shares) for queue in queues.values()]}
+    shares = _by_path(services.board.shares)
+    view: QueueList = {"queues": [_view(queue, loads, shares) for queue in queues.values()]}
     return JsonResponse(view)
 
 
@@ -120,7 +121,7 @@ def show_queue(services: ServicesDep, path: QueueParameter) -> Response:
     queue = queues.get(path) or services.store.get_queue(path)
     if queue is None:
         raise NotFound(unknown_queue(path, queues))
-    return JsonResponse(_view(queue, queue_loads(queues, services.board.world), services.board.shares))
+    return JsonResponse(_view(queue, queue_loads(queues, services.board.world), _by_path(services.board.shares)))
 
 
 @router.put(
@@ -183,7 +184,7 @@ def _set(
         created(request, f"queue {path}")
     _changed(services)
     loads = queue_loads({**_stored(services), path: queue}, services.board.world)
-    view = _view(queue, loads, services.board.shares)
+    view = _view(queue, loads, _by_path(services.board.shares))
     return JsonResponse(view, status_code=200 if request is None else 201)
 
 
@@ -197,9 +198,16 @@ def _stored(services: Services) -> Queues:
     return {queue.path: queue for queue in services.store.list_queues()}
 
 
-def _view(queue: Queue, loads: dict[str, QueueLoad], shares: Sequence[QueueShare]) -> QueueView:
+def _by_path(shares: Sequence[QueueShare]) -> dict[str, list[QueueShare]]:
+    found: dict[str, list[QueueShare]] = {}
+    for share in shares:
+        found.setdefault(share.path, []).append(share)
+    return found
+
+
+def _view(queue: Queue, loads: dict[str, QueueLoad], shares: Mapping[str, Sequence[QueueShare]]) -> QueueView:
     load = loads.get(queue.path, QueueLoad())
-    mine = [share for share in shares if share.path == queue.path]
+    mine = shares.get(queue.path, ()) if load.running + load.waiting else ()
     whole = next((share for share in mine if share.user is None), None)
     users: list[QueueUserView] = [
         {

@@ -20,6 +20,8 @@ router = APIRouter(tags=["report"])
 TURN_SECONDS = 30.0
 TIME_MAX = 1e11
 ROWS_MAX = 10_000
+#: Of sums by job, which are made of each worker.
+JOB_HOURS_MAX = 24 * 31
 
 
 class AccountView(TypedDict):
@@ -82,6 +84,8 @@ def show_usage(
     span = Span(math.floor(since / HOUR_SECONDS), math.ceil(end / HOUR_SECONDS), now)
     if span.first >= span.last:
         raise InvalidInput("since", "must be before the end of the range, and not in the future")
+    if "job" in keys and span.last - span.first > JOB_HOURS_MAX:
+        raise InvalidInput("since", f"by job, a range must be at most {JOB_HOURS_MAX // 24} days long")
     with services.compute_slot.turn(TURN_SECONDS):
         sums = _sums(services, span, keys)
         first_hour = services.store.first_hour()

@@ -26,6 +26,8 @@ from scheduler.store.sql.sequences import highest_job_id
 #: Rows that are held beside the values made of them.
 ROWS_AT_ONCE = 1000
 
+#: Slot-seconds of one account in an hour; what is more is no number that was written.
+_HELD_MAX = 1e15
 _OPEN_STATES = sorted(state.value for state in JobState if state not in TERMINAL_STATES)
 #: Written out, since SQLite matches it with the condition of the index.
 _SUBMITTED: ColumnElement[bool] = literal_column("intents.kind = 'SUBMIT'")
@@ -114,11 +116,15 @@ def load_news(connection: Connection, since: int, aside: SetAside) -> StoredNews
 
 
 def month_so_far(connection: Connection, first_hour: int) -> MonthSoFar:
-    """What queues are charged in the month that begins with this hour, and of which it was told in it."""
-    held = select(usage.c.queue, func.sum(usage.c.held_seconds)).where(usage.c.hour >= first_hour)
+    """What queues are charged in the month that begins with this hour, and of which it was told in it.
+
+    Rows without a number of a possible size do not count.
+    """
+    possible = usage.c.held_seconds.between(0, _HELD_MAX)
+    held = select(usage.c.queue, func.sum(usage.c.held_seconds)).where(usage.c.hour >= first_hour, possible)
     told = select(budgets_told.c.queue).where(budgets_told.c.month == first_hour)
     return MonthSoFar(
-        {path: float(seconds) for path, seconds in connection.execute(held.group_by(usage.c.queue))},
+        {path: float(sum_) for path, sum_ in connection.execute(held.group_by(usage.c.queue)) if isinstance(path, str)},
         frozenset(connection.execute(told).scalars()),
     )
 
