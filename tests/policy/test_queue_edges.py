@@ -2,8 +2,10 @@
 
 import pytest
 
-from scheduler.model.job_state import StopReason
-from scheduler.model.plan import StopJob
+from scheduler.model.fixed import FixedGroup
+from scheduler.model.job_state import StopReason, WaitReason
+from scheduler.model.plan import Start, StopJob
+from scheduler.model.shape import WorkerShape
 from tests.policy.test_queues import running
 from tests.policy.worlds import Cluster
 
@@ -95,3 +97,39 @@ def test_a_guarantee_of_a_gpu_type_is_part_of_that_of_any_type() -> None:
     c.waiting(2, workers=2, slots_per_worker=2, queue="right", gpu_type="A100")
     c.settle()
     assert running(c)[1] in (1, 4, 5), "and nobody is stopped and started again"
+
+
+def test_a_claim_of_one_gpu_type_passes_by_reservations_on_nodes_of_others() -> None:
+    c = Cluster().node("h", 4, gpu_type="H100").node("v", 4, gpu_type="V100")
+    c.queue("left", guarantee={"H100": 4}).queue("right")
+    c.running(1, on={"h": 4}, workers=(1, 4), queue="right", gpu_type="H100")
+    c.running(2, on={"v": 4}, workers=(1, 4), queue="right", gpu_type="V100")
+    c.waiting(3, workers=2, queue="right", gpu_type="V100", reservation=(("v", 2),), priority=5)
+    c.waiting(4, workers=3, queue="left", gpu_type="H100")
+    c.settle()
+    assert running(c)[4] == 3
+
+
+def test_a_guarantee_of_one_type_covers_no_job_on_another() -> None:
+    c = Cluster().node("h", 4, gpu_type="H100").node("a", 4, gpu_type="A100")
+    c.queue("left", guarantee={"H100": 4}).queue("right", guarantee={"A100": 4})
+    c.running(1, on={"h": 4}, workers=4, queue="left", gpu_type="H100")
+    c.waiting(2, workers=4, queue="left", gpu_type="A100", preemptible=False)
+    c.step()
+    assert c.reason(2) is WaitReason.NOT_GUARANTEED
+
+
+def test_equals_of_two_queues_do_not_share_with_each_other() -> None:
+    c = Cluster().node("a", 8).queue("left", guarantee=6).queue("right")
+    c.running(1, on={"a": 6}, workers=(1, 8), queue="left").running(2, on={"a": 2}, workers=2, queue="right")
+    c.waiting(3, workers=(1, 8), queue="right", reservation=(("a", 1),))
+    for _ in range(4):
+        c.step(60)
+    assert running(c)[1] == 6
+
+
+def test_a_limit_of_a_type_holds_for_a_fixed_group_that_names_none() -> None:
+    c = Cluster().node("h", 4, gpu_type="H100").node("a", 4, gpu_type="A100").queue("left", limit={"A100": 0})
+    c.waiting(1, workers=1, queue="left", gpu_type="H100", fixed=FixedGroup(2, ("serve",), shape=WorkerShape()))
+    made = c.step()
+    assert all(name == "h" for action in made.actions if isinstance(action, Start) for name, _ in action.fixed)

@@ -144,7 +144,8 @@ class Seen:
                 self._hand_over(claim.member, action.placement, takes, frees)
         actions = (*frees, *sorted(takes.values(), key=lambda each: isinstance(each, Grow)))
         looks = [*self._looks, *([] if made.next_look_at is None else [made.next_look_at])]
-        return Plan(actions, self._waiting(real), min((at for at in looks if at > self._now), default=None))
+        next_look_at = min((at for at in looks if at > self._now), default=None)
+        return Plan(actions, self._waiting(real), next_look_at, made.shares)
 
     def _see(self, booking: Booking) -> None:
         now, begun = self._now, booking.start_at <= self._now

@@ -120,7 +120,7 @@ class Claim:
     def _losers(self, lane: Lane, kind: int) -> list[_Loser]:
         """What counts the loss of slots of nodes of this kind."""
         depth = lane.shared_levels(self._lane)
-        only_typed = depth in self._of_type
+        only_typed = kind > 0 and kind == self._typed and depth in self._of_type
         return [(a, k) for a in lane.path[depth:] for k in {0, kind} if k or not only_typed]
 
     def _part(self, lane: Lane) -> float:

@@ -1,5 +1,7 @@
 """Jobs that may lose workers, by the queue that they belong to, side by side in arrays."""
 
+from itertools import chain
+
 import numpy as np
 
 from scheduler.model.ids import JobId
@@ -22,8 +24,8 @@ class LaneTable:
         #: Slots of each worker, of the fixed group, and the kind of its GPU type.
         self.slots: Ints = np.array([usage.job.shape.slots for usage in jobs], np.int64)
         counts = [shares.standing.counts(usage.held) for usage in jobs]
-        workers = np.array([len(usage.staying) for usage in jobs], np.int64)
-        self.fixed_slots: Ints = np.array([count[0] for count in counts], np.int64) - workers * self.slots
+        fixed = [shares.standing.counts(chain.from_iterable(usage.fixed_each))[0] for usage in jobs]
+        self.fixed_slots: Ints = np.array(fixed, np.int64)
         self.kind: Ints = np.array([next((k for k, n in enumerate(count) if k and n), 0) for count in counts], np.int64)
         #: Whether it holds slots that count.
         self.counted: Bools = np.array([count[0] > 0 for count in counts], np.bool_)

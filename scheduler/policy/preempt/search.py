@@ -57,7 +57,8 @@ def find_takings_to_grow(draft: Draft, job: Job, request: Request, victims: Vict
     if shares is None:
         return None
     taker = Taker(draft, job, request, victims, None)
-    counts = shares.standing.typed(job.shape.gpu_type, request.workers.number * job.shape.slots)
+    gpu_type = request.workers.feasible.shape.gpu_type
+    counts = shares.standing.typed(gpu_type, request.workers.number * job.shape.slots)
     return _mildest(taker, _ways_by_share(taker, shares, counts, by_importance=False), None)
 
 

@@ -61,6 +61,7 @@ class Victims:
         """
         lower = self.of(job, shrinkable=True)
         equals = self._donors_of(job).records
+        equals = equals[self._open[equals]]
         records = np.concatenate((lower.records[~lower.equal], equals))
         return self._victim_order(job, records, whole=False, most_first=job.elastic)
 

@@ -131,6 +131,8 @@ class Shares:
         inside what they are entitled to, so that none of them borrows from its own siblings.
         """
         account, *below = lane.path[depth:]
+        if guaranteed and not kind and self.tree.guarantees_types_only(account):
+            return False
         entitled = self._entitlement(account, kind)
         most = entitled.guaranteed if guaranteed else entitled.total
         if self.held(account)[kind] + slots > most + _EPSILON:
@@ -205,6 +207,8 @@ class Shares:
         )
 
     def _covered(self, account: str, kind: int, slots: int) -> bool:
+        if not kind and self.tree.guarantees_types_only(account):
+            return False
         pinned = self._pinned.get(account, self._none)[kind]
         return pinned + slots <= self._entitlement(account, kind).guaranteed + _EPSILON
 

@@ -102,6 +102,11 @@ class Tree:
         """Slots that a user may hold in a queue; `account` is the user's in it."""
         return self._queues[account.partition("@")[0]].user_limit
 
+    def guarantees_types_only(self, account: str) -> bool:
+        """Whether it is a queue that is guaranteed slots of GPU types, and none of any."""
+        queue = self._queues.get(account)
+        return queue is not None and bool(queue.guarantee) and ANY_GPU not in dict(queue.guarantee)
+
     def weight(self, account: str) -> float:
         """The weight of the account among its siblings."""
         queue = self._queues.get(account)

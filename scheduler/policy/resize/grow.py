@@ -139,6 +139,8 @@ class GrowthRound:
 
     def _see_newcomers(self) -> None:
         draft = self._draft
+        if len(draft.starts) == self._seen:
+            return
         for job_id in islice(draft.starts, self._seen, None):
             job = draft.world.queued[job_id]
             self._note(draft.lane(job))

@@ -91,6 +91,8 @@ class _Exchange:
         """Jobs that wait for slots held for them: more than the minimum may come with these."""
         draft, peers = self._draft, self._peers
         for job in draft.holders_of(peers.priority):
+            if draft.lane(job).own != peers.lane.own:
+                continue
             nodes = tuple(name for name, _ in draft.holding[job.id][0])
             if job.elastic and job.shape == peers.shape and peers.group in map(self._group_at, nodes):
                 yield _Party(job, MarginalGain(job, draft.now, draft.settings), job.min_workers, nodes)
@@ -172,6 +174,8 @@ class _Exchange:
         """The job's rank among donors at its remaining size; None if it gives no more."""
         draft, known = self._draft, self._draft.snapshot.peers.get(job_id)
         if known is None or known.gives is None or known.peers is not self._peers or job_id in self._nodes:
+            return None
+        if draft.shares is not None and job_id in draft.growing:
             return None
         size, job = self._sizes.get(job_id, len(known.job.workers)), known.job
         if draft.touched(job) or size <= job.min_workers or known.ready_at > draft.now:

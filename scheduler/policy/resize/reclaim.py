@@ -23,6 +23,8 @@ class Reclaims:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._kept: list[tuple[Placement, WorkerShape]] = []
+        #: Openings of the draft when such a claim of a queue failed last.
+        self._failed: dict[tuple[str, WorkerShape], int] = {}
 
     def claim(self, job: Job, group: Group) -> bool:
         """Keep room for one more worker of the job, where it is being freed or can be taken from other queues."""
@@ -33,8 +35,12 @@ class Reclaims:
         request = Request(draft.ledger, Part(draft.places.feasible(shape), 1), None)
         chosen = request.place(View.SOON)
         if chosen is None:
+            attempt = (draft.lane(job).own, shape)
+            if self._failed.get(attempt) == draft.openings:
+                return False
             takings = find_takings_to_grow(draft, job, request, self._victims)
             if takings is None:
+                self._failed[attempt] = draft.openings
                 return False
             apply(draft, job, takings, self._victims)
             chosen = request.place(View.SOON)

@@ -1,8 +1,10 @@
 """What limits and guarantees of its queues say about the start of a job."""
 
+from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.policy.capacity.barred_nodes import barred_from, barred_of
+from scheduler.policy.capacity.pools import shapes_of
 from scheduler.policy.capacity.request import Request, request_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Counts, Quota
@@ -15,6 +17,8 @@ class QueueRules:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._shares = draft.shares
+        #: Nodes by their GPU types.
+        self._names: dict[frozenset[str], frozenset[NodeName]] = {}
 
     def why_never(self, job: Job) -> WaitReason | None:
         """The rule that keeps the job from starting whatever others give up; None: there is none."""
@@ -53,11 +57,18 @@ class QueueRules:
 
     def _any_type(self, job: Job) -> bool:
         """Whether queues name GPU types and the job does not."""
-        return self._shares is not None and len(self._shares.tree.kinds) > 1 and job.shape.gpu_type is None
+        if self._shares is None or len(self._shares.tree.kinds) == 1:
+            return False
+        return any(shape.gpu_type is None and shape.slots for shape in shapes_of(job))
 
     def _without(self, gpu_types: set[str], job: Job, request: Request) -> Request:
         draft = self._draft
-        names = frozenset(node.name for node in draft.world.nodes.values() if node.gpu_type in gpu_types)
+        if not gpu_types:
+            return request
+        names = self._names.get(key := frozenset(gpu_types))
+        if names is None:
+            nodes = draft.world.nodes.values()
+            names = self._names[key] = frozenset(node.name for node in nodes if node.gpu_type in gpu_types)
         barred = names | barred_of(request.workers.feasible.shape)
         return request_of(draft.ledger, draft.places, barred_from(job, barred)) if names else request
 

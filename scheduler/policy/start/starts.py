@@ -195,7 +195,7 @@ class Starts:
     def _hopeful(self, job_class: JobClass, k: int) -> int | None:
         """Index of the first job, from `k` on, for which no attempt as easy failed already; None: there is none."""
         job, openings, head_reservation = self._member(job_class, k), self.draft.openings, self.head_reservation
-        request, first, queue = self._request(job_class), job.priority, job_class.lane.own
+        request, first, queue = self._rules.bounded(job, self._request(job_class)), job.priority, job_class.lane.own
         failed = self._failed[queue].up_to(openings, request)
         if first <= failed:
             return None
@@ -230,10 +230,10 @@ class Starts:
             draft.openings += bool(own)
             draft.waiting[job.id] = Waiting(limited)
             return
-        queue = draft.lane(job).own
-        failed = self._failed[queue].up_to(draft.openings, request)
+        queue, bounded = draft.lane(job).own, self._rules.bounded(job, request)
+        failed = self._failed[queue].up_to(draft.openings, bounded)
         if self._headroom(job) is not None:
-            failed = max(failed, self._failed_behind[queue].up_to(draft.openings, request))
+            failed = max(failed, self._failed_behind[queue].up_to(draft.openings, bounded))
         hopeless = not own and job.priority <= failed
         if not hopeless and self._attempt(job, request, own):
             return
