@@ -72,7 +72,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 def tell(run: Run) -> None:
-    """A training fills the machine; twice it gives way to a more important one, and gets its slots back."""
+    """A training fills the machine; twice it gives way to a more important one, and gets its slots back.
+
+    There is a queue, which has no jobs: those in none take part beside it.
+    """
+    run.daemon.client.post("/v1/queues", json={"path": "lab"}).raise_for_status()
     low = run.train(0, (1, 4), epochs=5000)
     run.until(low, "RUNNING", members=4)
     # Twice: the first of its kind begins a series, and only what comes after that is a rate.
