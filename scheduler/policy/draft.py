@@ -13,7 +13,7 @@ from scheduler.policy.capacity.pools import Group, Placements, reserved, shapes_
 from scheduler.policy.capacity.priority_sums import SumsBelow
 from scheduler.policy.capacity.request import Chosen, Request, request_of
 from scheduler.policy.capacity.resources import Amount, Held, Rows, needs, pour
-from scheduler.policy.queues.shares import Shares
+from scheduler.policy.queues.shares import Shares, Standing
 from scheduler.policy.queues.tree import TOP, Lane
 from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.snapshot import Snapshot
@@ -35,7 +35,7 @@ class Draft:
         self.usages = snapshot.usages
         self.victim_table = snapshot.victim_table
         #: What queues hold as the draft goes on; None: there are no queues.
-        self.shares = Shares(standing_of(snapshot)) if snapshot.tree else None
+        self.shares = Shares(_standing(snapshot)) if snapshot.tree else None
         #: Grows with every change that may let a job fit that did not fit before.
         self.openings = 0
         self.starts: dict[JobId, Chosen] = {}
@@ -245,3 +245,10 @@ class Draft:
         for i, amount in freed:
             self.ledger.come(i, amount)
         self.openings += 1
+
+
+def _standing(snapshot: Snapshot) -> Standing:
+    """Where queues stand: all drafts of a pass begin with the same."""
+    if snapshot.standing is None:
+        snapshot.standing = standing_of(snapshot)
+    return snapshot.standing

@@ -70,21 +70,6 @@ def test_to_reach_its_guarantee_a_queue_stops_borrowers_whatever_their_priority(
     assert running(c) == {1: 4, 3: 4}
 
 
-@pytest.mark.parametrize("inner", ["lab/one", "lab"])
-def test_jobs_inside_a_queue_with_a_guarantee_stop_borrowers_for_it(inner: str) -> None:
-    c = Cluster().node("a", 8).queue("lab", guarantee=4).queue("lab/one").queue("works")
-    c.running(1, on={"a": 4}, workers=4, queue="works").running(2, on={"a": 4}, workers=4, queue="works")
-    c.waiting(3, workers=4, queue=inner)
-    assert [action.reason for action in c.plan().actions if isinstance(action, StopJob)] == [StopReason.RECLAIMED]
-
-
-def test_users_that_share_a_queue_stop_borrowers_for_its_guarantee() -> None:
-    c = Cluster().node("a", 8).queue("lab", guarantee=4, share_users=True).queue("works")
-    c.running(1, on={"a": 4}, workers=4, queue="works").running(2, on={"a": 4}, workers=4, queue="works")
-    c.waiting(3, workers=4, queue="lab", user="ann")
-    assert [action.reason for action in c.plan().actions if isinstance(action, StopJob)] == [StopReason.RECLAIMED]
-
-
 def test_for_a_fair_share_nobody_is_stopped_unless_a_setting_says_after_how_long() -> None:
     def world(settings: PolicySettings) -> Cluster:
         c = two_queues(settings=settings)

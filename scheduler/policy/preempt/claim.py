@@ -15,7 +15,7 @@ from scheduler.policy.capacity.pools import reserved
 from scheduler.policy.capacity.resources import Held
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.lanes import LaneTable
-from scheduler.policy.queues.shares import Counts, Shares
+from scheduler.policy.queues.shares import Counts, Shares, kind_of
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, surplus
@@ -32,14 +32,13 @@ class Claim:
         self._draft = draft
         self._shares = shares
         self._lane = lane = draft.lane(job)
-        self._typed = next((k for k, slots in enumerate(counts) if k and slots), None)
+        self._typed = typed = kind_of(counts)
         #: Numbers of shared levels at which it may take: for its guarantee, for one of its GPU type, and for all that
         #: it is entitled to.
         self._guaranteed = shares.depths_within(lane, counts[0], guaranteed=True)
         self._of_type = frozenset[int]()
-        if self._typed is not None:
-            slots = counts[self._typed]
-            self._of_type = shares.depths_within(lane, slots, kind=self._typed, guaranteed=True)
+        if typed:
+            self._of_type = shares.depths_within(lane, counts[typed], kind=typed, guaranteed=True)
         self._entitled = shares.depths_within(lane, counts[0])
         #: Slots that accounts may still lose.
         self._left: dict[_Loser, float] = {}
@@ -148,7 +147,7 @@ class Claim:
         if not self._part(lane):
             return False
         counts = self._shares.standing.counts(held)
-        kind = next((k for k, slots in enumerate(counts) if k and slots), 0)
+        kind = kind_of(counts)
         if not counts[0] or counts[0] > self._least_left(lane, kind):
             return False
         self._lose(lane, kind, counts[0])

@@ -5,7 +5,7 @@ from itertools import chain
 import numpy as np
 
 from scheduler.model.ids import JobId
-from scheduler.policy.queues.shares import Shares
+from scheduler.policy.queues.shares import Shares, kind_of
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.usage_index import UsageIndex
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimTable
@@ -26,7 +26,7 @@ class LaneTable:
         counts = [shares.standing.counts(usage.held) for usage in jobs]
         fixed = [shares.standing.counts(chain.from_iterable(usage.fixed_each))[0] for usage in jobs]
         self.fixed_slots: Ints = np.array(fixed, np.int64)
-        self.kind: Ints = np.array([next((k for k, n in enumerate(count) if k and n), 0) for count in counts], np.int64)
+        self.kind: Ints = np.array(list(map(kind_of, counts)), np.int64)
         #: Whether it holds slots that count.
         self.counted: Bools = np.array([count[0] > 0 for count in counts], np.bool_)
 

@@ -48,7 +48,7 @@ class Victims:
         records = self._less_important(job, everybody)
         if self._draft.ledger.oversold:
             shares = table["shared"]
-            equals = everybody[((table["priority"] == job.priority) & self._in_queue_of(job))[everybody]]
+            equals = self._of_queue(job, everybody[(table["priority"] == job.priority)[everybody]])
             sharers = np.concatenate((records, equals))
             records = np.concatenate((sharers[shares[sharers]], records[~shares[records]]))
         gives = surplus(table) > 0 if shrinkable else table["workers"] + table["fixed"] > 0
@@ -83,15 +83,13 @@ class Victims:
         """Records of jobs that are less important than this one, in order."""
         order = self._draft.order
         records = everybody[: np.count_nonzero(self._victim_table.table["priority"] < job.priority)]
-        records = records[self._in_queue_of(job)[records]]
+        records = self._of_queue(job, records)
         return records[self._effective[records] < order.effective(job)] if order.ages else records
 
-    def _in_queue_of(self, job: Job) -> Bools:
-        """By record: whether the job is in the same queue, or this one is above all queues."""
+    def _of_queue(self, job: Job, records: Ints) -> Ints:
+        """Those of these records whose jobs are in the same queue; all, where this one is above all queues."""
         lane, by_lane = self._draft.lane(job), self.by_lane
-        if lane is TOP or by_lane is None:
-            return np.ones(len(self._victim_table.table), np.bool_)
-        return by_lane.in_queue(lane.own)
+        return records if lane is TOP or by_lane is None else records[by_lane.in_queue(lane.own)[records]]
 
     @cached_property
     def by_lane(self) -> LaneTable | None:

@@ -1,8 +1,8 @@
 """What each account holds in a draft, against what it is entitled and limited to."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import QueueShare
@@ -10,6 +10,7 @@ from scheduler.policy.capacity.resources import Held
 from scheduler.policy.queues.entitlement import Entitlement
 from scheduler.policy.queues.tree import TOP, Lane, Tree, is_told, queue_of
 
+K = TypeVar("K")
 #: Slots by kind, in the order of `Tree.kinds`: all, then those of each GPU type that a queue names.
 Counts = tuple[int, ...]
 #: Accounts differ by whole slots: what sums of floats leave over is nothing.
@@ -41,21 +42,21 @@ class Standing:
     tree: Tree
     #: By position, the kind of the node's GPU type; 0: no queue names it.
     kinds: Sequence[int]
-    entitled: Mapping[str, tuple[Entitlement, ...]]
+    entitled: Mapping[str, tuple[Entitlement, ...]] = field(default_factory=dict)
     #: Slots of workers that stay.
-    held: Mapping[str, Counts]
+    held: Mapping[str, Counts] = field(default_factory=dict)
     #: Slots of workers that are leaving.
-    leaving: Mapping[str, Counts]
+    leaving: Mapping[str, Counts] = field(default_factory=dict)
     #: Slots of workers that stay, of jobs that are not preemptible.
-    pinned: Mapping[str, Counts]
+    pinned: Mapping[str, Counts] = field(default_factory=dict)
     #: Slots that jobs hold or wait for.
-    wanted: Mapping[str, Counts]
+    wanted: Mapping[str, Counts] = field(default_factory=dict)
     #: Slots of workers on nodes that take no new ones, and closed slots: nobody divides these, but limits count them.
-    elsewhere: Mapping[str, Counts]
+    elsewhere: Mapping[str, Counts] = field(default_factory=dict)
     #: Decayed slot-seconds of accounts in relation to their weights; empty: usage does not count.
-    used: Mapping[str, float]
+    used: Mapping[str, float] = field(default_factory=dict)
     #: The smallest number of a job that waits, by the own account of its lane.
-    oldest: Mapping[str, int]
+    oldest: Mapping[str, int] = field(default_factory=dict)
     #: Queues whose budget is spent, and those inside them.
     spent: frozenset[str] = frozenset()
 
@@ -100,17 +101,15 @@ class Shares:
     ) -> Counts:
         """Count these amounts as held by a job of the lane, or with sign -1 as held no more."""
         counts = self.standing.counts(held)
-        for account in lane.accounts:
-            _add(self._held, account, counts, sign)
-            if pinned:
-                _add(self._pinned, account, counts, sign)
+        add_to(self._held, lane.accounts, counts, sign)
+        if pinned:
+            add_to(self._pinned, lane.accounts, counts, sign)
         return counts
 
     def leave(self, lane: Lane, held: Held, *, pinned: bool) -> None:
         """Count these amounts as being freed."""
         counts = self.put(lane, held, -1, pinned=pinned)
-        for account in lane.accounts:
-            _add(self._leaving, account, counts, 1)
+        add_to(self._leaving, lane.accounts, counts)
 
     def turn(self, lane: Lane) -> Turn:
         """The place of the lane among others now."""
@@ -170,7 +169,7 @@ class Shares:
 
     def lacking(self, lane: Lane, counts: Counts) -> list[Quota]:
         """What the lane's accounts lack below their limits for so many slots more, once nothing is leaving."""
-        return [quota for quota in self._beyond_limits(lane, counts, self._none_leaving) if quota.slots > 0]
+        return [quota for quota in self._beyond_limits(lane, counts, {}) if quota.slots > 0]
 
     def room(self, lane: Lane, counts: Counts) -> bool:
         """Whether budgets and limits let the lane have so many slots more at once: those being freed are in use."""
@@ -182,7 +181,7 @@ class Shares:
         """Why a job of the lane that needs at least so many slots gets them whatever others give up; None: it may."""
         if self.has_spent(lane):
             return WaitReason.BUDGET_SPENT
-        for quota in self._beyond_limits(lane, counts, self._none_leaving):
+        for quota in self._beyond_limits(lane, counts, {}):
             if quota.slots > self.held(quota.account)[quota.kind]:
                 return quota.reason
         return WaitReason.NOT_GUARANTEED if not preemptible and not self.pins(lane, counts) else None
@@ -240,10 +239,6 @@ class Shares:
         parts = (self.held(account), self.standing.elsewhere.get(account), besides.get(account))
         return tuple(map(sum, zip(*(part for part in parts if part is not None), strict=True)))
 
-    @property
-    def _none_leaving(self) -> Mapping[str, Counts]:
-        return {}
-
     def _part(self, account: str) -> float:
         held, entitled = self.held(account)[0], self._entitlement(account, 0).total
         return held / entitled if entitled > _EPSILON else float("inf")
@@ -253,6 +248,13 @@ class Shares:
         return found[kind] if found is not None else Entitlement(0.0, 0.0)
 
 
-def _add(tally: dict[str, Counts], account: str, counts: Counts, sign: int) -> None:
-    before = tally.get(account)
-    tally[account] = tuple((before[k] if before is not None else 0) + sign * count for k, count in enumerate(counts))
+def add_to(tally: dict[K, Counts], keys: Iterable[K], counts: Counts, sign: int = 1) -> None:
+    """Add these slots to each of the sums, or with sign -1 subtract them."""
+    for key in keys:
+        before = tally.get(key, (0,) * len(counts))
+        tally[key] = tuple(a + sign * b for a, b in zip(before, counts, strict=True))
+
+
+def kind_of(counts: Counts) -> int:
+    """The kind of the GPU type among these slots; 0: no queue names it."""
+    return next((kind for kind, slots in enumerate(counts) if kind and slots), 0)

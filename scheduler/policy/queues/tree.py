@@ -7,6 +7,7 @@ from functools import cached_property
 from scheduler import bounds
 from scheduler.model.job import Job
 from scheduler.model.queue import ANY_GPU, ROOT, Queue, ancestry
+from scheduler.model.queue_tree import chain, nearest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,9 +65,8 @@ class Tree:
     def __init__(self, queues: Mapping[str, Queue] | None = None) -> None:
         queues = queues or {}
         self._queues = queues
-        self._inner: dict[str, list[str]] = {}
-        for path in sorted(queues):
-            self._inner.setdefault(self._within(path.rpartition("/")[0]), []).append(path)
+        #: Paths of queues that contain others.
+        self._around = {nearest(queues, queue.parent) for queue in queues.values()}
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._by_path: dict[tuple[tuple[str, ...], tuple[str, ...]], Lane] = {}
         #: Kinds of slots that are counted: all, and those of each GPU type that a queue names.
@@ -118,18 +118,12 @@ class Tree:
 
     def _accounts(self, path: str, user: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The path of accounts of such a job, and its user's accounts besides."""
-        path = self._within(path)
-        above = [self._queues[each] for each in ancestry(path) if each in self._queues]
-        of_user = tuple(f"{queue.path}@{user}" for queue in above if queue.user_limit is not None)
+        path = nearest(self._queues, path)
+        limiting = (queue for queue in chain(self._queues, path) if queue.user_limit is not None)
+        of_user = tuple(f"{queue.path}@{user}" for queue in limiting)
         own: tuple[str, ...] = ()
         if path in self._queues and self._queues[path].share_users:
             own = (f"{path}@{user}",)
-        elif path in self._inner or path == ROOT:
+        elif path in self._around or path == ROOT:
             own = (f"{path}/.",)
         return ancestry(path) + own, of_user
-
-    def _within(self, path: str) -> str:
-        """The queue itself if it exists, else the nearest one above it that does."""
-        while path and path not in self._queues:
-            path = path.rpartition("/")[0]
-        return path

@@ -16,6 +16,7 @@ from scheduler.model.world import World
 from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.capacity.placement import Places
+from scheduler.policy.queues.shares import Standing
 from scheduler.policy.queues.tree import Tree
 from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import AllPeers
@@ -45,6 +46,8 @@ class Snapshot:
         self.peers = AllPeers(settings, self.tree)
         self.peers.update(world, now, world.active.items())
         self.waiting_jobs = WaitingJobs(self.order, self.tree, world.queued.values())
+        #: Where queues stand before any decision; None: no draft has asked yet.
+        self.standing: Standing | None = None
         #: Nodes from which, or from some slots of which, workers are moved.
         self.draining = {
             node.name for node in world.nodes.values() if node.intent is NodeIntent.DRAINING or node.unhealthy_mask
@@ -56,7 +59,7 @@ class Snapshot:
         same_nodes = _same_nodes(self.world, world, touched) and self.world.crowded == world.crowded
         if now < self.order.now or not same_nodes or self.world.queues != world.queues:
             return False
-        before, self.world = self.world, world
+        before, self.world, self.standing = self.world, world, None
         job_ids = touched.jobs if touched is not None else None
         self.order = Order(now, self.settings)
         active = list(_changed(before.active, world.active, job_ids))

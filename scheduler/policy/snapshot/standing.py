@@ -1,7 +1,8 @@
 """Where the accounts of queues stand at the start of a pass: what their jobs hold and want, and what is divided."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol, TypeVar
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 from scheduler.config import PolicySettings
 from scheduler.model.job import Job
@@ -9,7 +10,7 @@ from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.capacity.placement import Places
 from scheduler.policy.queues.division import divided_among
-from scheduler.policy.queues.shares import Counts, Standing
+from scheduler.policy.queues.shares import Counts, Standing, add_to
 from scheduler.policy.queues.tree import TOP, Lane, Tree
 from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import AllPeers
@@ -21,9 +22,9 @@ from scheduler.policy.snapshot.waiting_jobs import WaitingJobs
 class _Tallies(NamedTuple):
     """Slots by account and kind."""
 
-    held: dict[str, list[int]]
-    leaving: dict[str, list[int]]
-    pinned: dict[str, list[int]]
+    held: dict[str, Counts]
+    leaving: dict[str, Counts]
+    pinned: dict[str, Counts]
 
 
 class Seen(Protocol):
@@ -52,9 +53,9 @@ class Seen(Protocol):
 def standing_of(snapshot: Seen) -> Standing:
     """The standing before any decision of a pass; the world of the snapshot has queues."""
     tree, ledger = snapshot.tree, snapshot.ledger
-    empty = Standing(tree, _kinds(tree, ledger), {}, {}, {}, {}, {}, {}, {}, {})
+    empty = Standing(tree, _kinds(tree, ledger))
     tallies = _Tallies({}, {}, {})
-    wanted_by: dict[Lane, list[int]] = {}
+    wanted_by: dict[Lane, Counts] = {}
     first: dict[Lane, int] = {}
     oldest: dict[str, int] = {}
     divisible = [float(count) for count in empty.counts(enumerate(map(tuple, ledger.soon().tolist())))]
@@ -67,7 +68,7 @@ def standing_of(snapshot: Seen) -> Standing:
             _tally(tallies, lane, usage, held, empty.counts(usage.leaving))
             spent = lane.inside(snapshot.world.spent)
             wanted = held if spent else _wanted_by_active(empty, usage, held, snapshot.peers)
-            _add(wanted_by, (lane,), wanted)
+            add_to(wanted_by, (lane,), wanted)
             divisible = [slots + more for slots, more in zip(divisible, held, strict=True)]
     for lane, number, wanted in _waiting(snapshot, empty):
         if lane is TOP:
@@ -75,20 +76,19 @@ def standing_of(snapshot: Seen) -> Standing:
         elif not lane.inside(snapshot.world.spent):
             first[lane] = min(first.get(lane, number), number)
             oldest[lane.own] = min(oldest.get(lane.own, number), number)
-            _add(wanted_by, (lane,), wanted)
+            add_to(wanted_by, (lane,), wanted)
     demand, used = _demand(tree, wanted_by), _used(snapshot)
-    return Standing(
-        tree,
-        empty.kinds,
-        divided_among(tree, first, demand, tallies.held, used, divisible),
-        _fixed(tallies.held),
-        _fixed(tallies.leaving),
-        _fixed(tallies.pinned),
-        _fixed(demand),
-        _elsewhere(snapshot, empty),
-        used,
-        oldest,
-        snapshot.world.spent,
+    return replace(
+        empty,
+        entitled=divided_among(tree, first, demand, tallies.held, used, divisible),
+        held=tallies.held,
+        leaving=tallies.leaving,
+        pinned=tallies.pinned,
+        wanted=demand,
+        elsewhere=_elsewhere(snapshot, empty),
+        used=used,
+        oldest=oldest,
+        spent=snapshot.world.spent,
     )
 
 
@@ -103,10 +103,6 @@ def _used(snapshot: Seen) -> dict[str, float]:
     }
 
 
-def _fixed(tally: dict[str, list[int]]) -> dict[str, Counts]:
-    return {account: tuple(counts) for account, counts in tally.items()}
-
-
 def _kinds(tree: Tree, ledger: Ledger) -> list[int]:
     index = {name: k for k, name in enumerate(tree.kinds)}
     return [index.get(node.gpu_type or "", 0) for node in ledger.nodes[: ledger.own]]
@@ -115,43 +111,31 @@ def _kinds(tree: Tree, ledger: Ledger) -> list[int]:
 def _tally(tallies: _Tallies, lane: Lane, usage: JobUsage, held: Counts, leaving: Counts) -> None:
     pinned = held if not usage.job.spec.preemptible else (0,) * len(held)
     for tally, counts in zip(tallies, (held, leaving, pinned), strict=True):
-        _add(tally, lane.accounts, counts)
+        add_to(tally, lane.accounts, counts)
 
 
 def _elsewhere(snapshot: Seen, standing: Standing) -> dict[str, Counts]:
     """Slots that workers hold where they are not divided: on nodes that take no new workers, and closed ones."""
-    world, found = snapshot.world, dict[str, list[int]]()
+    world, found = snapshot.world, dict[str, Counts]()
     names = (name for name, node in world.nodes.items() if not node.schedulable or node.closed_slots)
     for job_id in {job_id for name in names for job_id in snapshot.usages.on.get(name, ())}:
         usage = snapshot.usages[job_id]
         lane, divided = snapshot.tree.lane_of(usage.job), standing.counts((*usage.held, *usage.leaving))
-        physical = [0] * len(divided)
+        add_to(found, lane.accounts, divided, -1)
         for worker in usage.job.all_workers:
             gpu_type = world.nodes[worker.node].gpu_type if worker.node in world.nodes else None
-            slots = 0 if worker.shared else len(worker.slot_ids)
-            physical = [a + b for a, b in zip(physical, standing.typed(gpu_type, slots), strict=True)]
-        for account in lane.accounts:
-            before = found.get(account, [0] * len(divided))
-            found[account] = [a + b - c for a, b, c in zip(before, physical, divided, strict=True)]
-    return _fixed(found)
+            if not worker.shared:
+                add_to(found, lane.accounts, standing.typed(gpu_type, len(worker.slot_ids)))
+    return found
 
 
-def _demand(tree: Tree, wanted_by: Mapping[Lane, list[int]]) -> dict[str, list[int]]:
+def _demand(tree: Tree, wanted_by: Mapping[Lane, Counts]) -> dict[str, Counts]:
     """Slots by account that jobs want, as far as limits for each user let them have any."""
-    demand: dict[str, list[int]] = {}
+    demand: dict[str, Counts] = {}
     for lane, wanted in wanted_by.items():
         limits = [limit for account in lane.of_user if (limit := tree.limit_of_user(account)) is not None]
-        _add(demand, lane.path, tuple(min(slots, *limits) if limits else slots for slots in wanted))
+        add_to(demand, lane.path, tuple(min(slots, *limits) if limits else slots for slots in wanted))
     return demand
-
-
-K = TypeVar("K")
-
-
-def _add(tally: dict[K, list[int]], accounts: Iterable[K], counts: Counts) -> None:
-    for account in accounts:
-        before = tally.get(account)
-        tally[account] = list(counts) if before is None else [a + b for a, b in zip(before, counts, strict=True)]
 
 
 def _wanted_by_active(standing: Standing, usage: JobUsage, held: Counts, peers: AllPeers) -> Counts:

@@ -28,9 +28,7 @@ class QueueRules:
 
     def has_room(self, job: Job) -> bool:
         """Whether limits let the job start at once."""
-        if self._shares is None:
-            return True
-        return self._shares.room(self._draft.lane(job), self._counts(job)) and not self.lacking(job)
+        return self._shares is None or self._shares.room(self._draft.lane(job), self._counts(job))
 
     def lacking(self, job: Job) -> list[Quota]:
         """What jobs of its queues have to give up for the job, for the sake of limits."""
