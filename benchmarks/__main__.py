@@ -17,6 +17,7 @@ from scheduler.errors import UserError
 #: On this machine, in the order of a full run.
 MEASURED = (
     "decision",
+    "queues",
     "tick",
     "startup",
     "submits",
@@ -42,6 +43,7 @@ SIMULATED = ("elasticdl", "paddle_edl", "kueue", "adaptdl")
 NAMES = MEASURED + SIMULATED
 #: Options that a benchmark takes beside its name; what is not given stays as it is there.
 TAKEN = {
+    "queues": ("quick",),
     "wide_deep": ("seeds", "samples", "picture"),
     "cluster_experiments": ("experiments", "seeds"),
     "ddp": ("variants", "resizes", "kills", "busy", "seed"),
@@ -52,6 +54,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(NAMES)} (default: all)")
     parser.add_argument("--traces", metavar="DIR", help=f"workloads of others (or {traces.VARIABLE}); adaptdl needs it")
+    only = parser.add_argument_group("queues")
+    only.add_argument("--quick", action="store_true", default=None, help="on a small cluster")
     only = parser.add_argument_group("cluster_experiments")
     only.add_argument("--experiments", metavar="LIST", help="with commas between: 1, 2, 3 (default: all)")
     only = parser.add_argument_group("wide_deep, and --seeds of cluster_experiments")

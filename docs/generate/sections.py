@@ -143,6 +143,14 @@ MEASURED: tuple[Section, ...] = (
         ),
     ),
     Section(
+        "queues",
+        "Decisions among queues",
+        "The cluster of the decisions above with nodes of two GPU types, once without queues, and once with 1,000 "
+        "queues in three levels and 10,000 users; some queues have guarantees, limits, weights or shares of users. "
+        "Both are measured in turns. `--quick` measures a small one.",
+        (),
+    ),
+    Section(
         "tick",
         "A whole tick",
         "One tick over 1,000 nodes of 8 slots with 2,000 running and 10,000 waiting jobs, on SQLite: observe, absorb "
