@@ -95,13 +95,15 @@ class Request(NamedTuple):
     def fits(self, view: View, headroom: Headroom | None = None) -> bool:
         """Whether all parts fit in this view, within `headroom`."""
         feasible, count = self.workers
-        if feasible.fits(view, headroom).most() < count:
+        if not self._fit_unbounded(view) or feasible.fits(view, headroom).most() < count:
             return False
         return self.fixed is None or self.find(self._room(view, headroom)) is not None
 
     def place(self, view: View, headroom: Headroom | None = None) -> Chosen | None:
         """The best nodes for all parts in this view, within `headroom`; None if they do not fit."""
         feasible, count = self.workers
+        if not self._fit_unbounded(view):
+            return None
         if self.fixed is None:
             node_counts = feasible.fits(view, headroom).place(count)
             return None if node_counts is None else (node_counts,)
@@ -167,6 +169,11 @@ class Request(NamedTuple):
         rest = found.room.copy()
         rest[found.positions[roomiest]] -= taken[:, None] * np.array(feasible.need)
         return rest
+
+    def _fit_unbounded(self, view: View) -> bool:
+        """Whether the workers fit where nothing bounds them, which many requests ask of the same nodes."""
+        feasible, count = self.workers
+        return feasible.fits(view).most() >= count
 
     def _room(self, view: View, headroom: Headroom | None) -> Rows:
         rows = self.ledger.rows_at(slice(None), view)

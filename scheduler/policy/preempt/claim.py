@@ -40,6 +40,8 @@ class Claim:
         if typed:
             self._of_type = shares.depths_within(lane, counts[typed], kind=typed, guaranteed=True)
         self._entitled = shares.depths_within(lane, counts[0])
+        #: All of them: none where it may take nothing from other queues.
+        self.depths = self._entitled | self._guaranteed | self._of_type
         #: Slots that accounts may still lose.
         self._left: dict[_Loser, float] = {}
 
@@ -76,14 +78,19 @@ class Claim:
         _, first = np.unique(groups, return_index=True)
         in_turn = [(groups[k], by_lane.lanes[groups[k] // kinds], int(groups[k] % kinds)) for k in sorted(first)]
         for group, lane, kind in in_turn:
+            left = self._least_left(lane, kind)
+            if not left:
+                continue
             mine = np.flatnonzero(groups == group)
             records = candidates[mine]
             slots = by_lane.slots[records]
             wanted = surplus(table)[records] * slots
             before = wanted.cumsum() - wanted
-            spare[mine] = np.clip(self._least_left(lane, kind) - before, 0, wanted) // np.maximum(slots, 1)
+            spare[mine] = np.clip(left - before, 0, wanted) // np.maximum(slots, 1)
             self._lose(lane, kind, int((spare[mine] * slots).sum()))
         for group, lane, kind in () if shrinkable else in_turn:
+            if not self._least_left(lane, kind):
+                continue
             mine = np.flatnonzero(groups == group)
             records = candidates[mine]
             rest = (table["workers"][records] - spare[mine]) * by_lane.slots[records]
@@ -127,7 +134,7 @@ class Claim:
         if not lane.path or lane.own == self._lane.own:
             return 0.0
         depth = lane.shared_levels(self._lane)
-        if depth not in self._entitled | self._guaranteed | self._of_type:
+        if depth not in self.depths:
             return 0.0
         return self._shares.part(lane, depth)
 

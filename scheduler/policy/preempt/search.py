@@ -45,7 +45,7 @@ def find_takings(
     shares, lane = draft.shares, draft.lane(job)
     taker = Taker(draft, job, request, victims, headroom)
     if shares is None or lane is TOP:
-        return _mildest(taker, _ways_by_importance(taker), None)
+        return _mildest(taker, chain(_ways_by_importance(taker), _ways_by_equals(taker)), None)
     counts = counts_of(shares.standing, job, job.min_workers)
     ways = chain(_ways_by_share(taker, shares, counts), _ways_by_equals(taker))
     return _mildest(taker, ways, lambda: Quotas(shares, shares.lacking(lane, counts)))
@@ -83,6 +83,8 @@ class Attempt(NamedTuple):
 def _mildest(taker: Taker, attempts: Iterable[Attempt], quotas: Callable[[], Quotas] | None) -> list[Taking] | None:
     """The takings of the first attempt that is enough, as far as they are needed."""
     for reservations, way, victim_order in attempts:
+        if not reservations and not len(victim_order.records):
+            continue
         trial = Trial(taker.request, taker.headroom, quotas() if quotas is not None else None)
         for taking in reservations:
             if not trial.enough:
@@ -102,19 +104,20 @@ def _by_importance(taker: Taker) -> list[Taking]:
 
 
 def _ways_by_importance(taker: Taker) -> Iterator[Attempt]:
-    """From less important jobs workers above minimums, then all; from equals, too, workers above minimums."""
+    """From less important jobs of its queue workers above minimums, then all."""
     _, job, request, victims, headroom = taker
     feasible, count = request.workers
-    if victims.reach(job, feasible, headroom) >= count:
-        held, shrinkable = _by_importance(taker), victims.of(job, shrinkable=True)
-        yield Attempt(held, partial(_take_in_turn, victim_order=shrinkable), shrinkable)
-        yield Attempt(held, partial(_take_by_node, victim_order=shrinkable), shrinkable)
-        everything = victims.of(job)
-        yield Attempt(held, partial(_take_whole, victim_order=everything, shrinkable_order=shrinkable), everything)
-    yield from _ways_by_equals(taker)
+    if victims.reach(job, feasible, headroom) < count:
+        return
+    held, shrinkable = _by_importance(taker), victims.of(job, shrinkable=True)
+    yield Attempt(held, partial(_take_in_turn, victim_order=shrinkable), shrinkable)
+    yield Attempt(held, partial(_take_by_node, victim_order=shrinkable), shrinkable)
+    everything = victims.of(job)
+    yield Attempt(held, partial(_take_whole, victim_order=everything, shrinkable_order=shrinkable), everything)
 
 
 def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
+    """From equals, too, workers above minimums."""
     _, job, request, victims, headroom = taker
     feasible, count = request.workers
     if victims.reach_with_equals(job, feasible, headroom) >= count:
@@ -129,6 +132,9 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
     feasible, count = request.workers
     by_lane = victims.by_lane
     if by_lane is None or victims.reach(job, feasible, headroom) < count:
+        return
+    if not Claim(draft, shares, job, counts).depths:
+        yield from _ways_by_importance(taker) if by_importance else ()
         return
 
     def attempt(way: Callable[..., None], *, shrinkable: bool, **more: VictimOrder) -> Attempt:

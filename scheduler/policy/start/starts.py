@@ -295,10 +295,10 @@ class Starts:
         draft, headroom = self.draft, limit.bounds if limit else None
         if not self._rules.has_room(job):
             return False
-        sparing = self._rules.sparing(job, request)
-        chosen = sparing.place(View.OPEN, headroom)
-        if chosen is None and sparing is not request:
-            chosen = request.place(View.OPEN, headroom)
+        chosen = request.place(View.OPEN, headroom)
+        sparing = request if chosen is None else self._rules.sparing(job, request)
+        if sparing is not request:
+            chosen = sparing.place(View.OPEN, headroom) or chosen
         if chosen is None and draft.holding and self._take_over(job, request, headroom):
             chosen = request.place(View.OPEN, headroom)
         if chosen is not None:
