@@ -17,7 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from scheduler.daemon.cron import Cron
 from scheduler.engine.ports import EngineClock
-from scheduler.errors import InvalidInput, LimitReached, SchedulerError
+from scheduler.errors import InvalidInput, LimitReached, SchedulerError, UnreadableRow
 from scheduler.http.services import Schedule
 from scheduler.model.client_key import run_key
 from scheduler.model.ids import JobId
@@ -137,7 +137,7 @@ class RecurringJobs:
         """One whose row makes no sense, or whose queue is full, keeps no other from being submitted."""
         try:
             self._submit_due(entry)
-        except (InvalidInput, LimitReached) as error:
+        except (InvalidInput, LimitReached, UnreadableRow) as error:
             log.warning("recurring job cannot be submitted", recurring=entry.id, error=str(error))
 
     def _submit_due(self, entry: Recurring) -> None:

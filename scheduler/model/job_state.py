@@ -154,6 +154,8 @@ class WaitReason(StrEnum):
     QUEUE_LIMIT = "QUEUE_LIMIT"
     #: The budget of its queue, or of one that contains it, is spent for this month.
     BUDGET_SPENT = "BUDGET_SPENT"
+    #: The row of its queue, or of one that contains it, cannot be read: what is set of that queue is not known.
+    QUEUE_UNREADABLE = "QUEUE_UNREADABLE"
     #: Its user is at the limit of a queue for each user.
     USER_LIMIT = "USER_LIMIT"
     #: It is not preemptible, and such jobs start inside the guarantee of their queue only.

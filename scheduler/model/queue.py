@@ -41,6 +41,9 @@ class Queue:
     budget: int | None = None
     #: Users, and groups as `@name`, who may submit to it and to the queues inside it; empty: as its parent says.
     members: tuple[str, ...] = ()
+    #: Whether its row can be read. If not, what is set of it is not known: it takes no new jobs, and its jobs get no
+    #: slots beyond those that they hold.
+    readable: bool = True
 
     def __post_init__(self) -> None:
         bounds.WEIGHT.check("weight", self.weight)

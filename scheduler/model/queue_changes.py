@@ -6,7 +6,7 @@ from typing import Any
 from scheduler.model.queue import ANY_GPU, Queue, SlotsByType
 from scheduler.model.queue_tree import listed
 
-_NOT_TOLD = ("path", "created_at")
+_NOT_TOLD = ("path", "created_at", "readable")
 
 
 def difference(before: Queue | None, after: Queue) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from scheduler.bounds import NAMED_MAX
-from scheduler.errors import InvalidInput
+from scheduler.errors import InvalidInput, UnreadableRow
 from scheduler.model.queue import DEPTH_MAX, ROOT, Queue, ancestry
 
 #: Queues by path.
@@ -12,6 +12,8 @@ Queues = Mapping[str, Queue]
 
 #: Most queues that there may be: every tick divides the slots among all of them.
 QUEUES_MAX = 1000
+#: What brings back a queue whose row cannot be read.
+REPLACE_IT = "set all of it anew with sched queue create {} (see sched db unreadable)"
 #: Begins the name of a group among members.
 GROUP_PREFIX = "@"
 
@@ -66,13 +68,34 @@ def is_member(members: Collection[str], user: str, groups: Collection[str]) -> b
 
 
 def check_exists(queues: Queues, path: str) -> None:
-    """Raise `InvalidInput` for a job of a queue that does not exist."""
+    """Raise `InvalidInput` for a job of a queue that does not exist, `UnreadableRow` where its rules are not known."""
     if path != ROOT and path not in queues:
         raise InvalidInput("queue", unknown_queue(path, queues))
+    _check_readable(queues, path)
+
+
+def _check_readable(queues: Queues, path: str) -> None:
+    if (unread := unreadable_of(queues, path)) is not None:
+        inside = f", and {path} is inside it" if path != unread else ""
+        raise UnreadableRow(f"queue: {cannot_be_read(unread)}{inside}: {REPLACE_IT.format(unread)}")
+
+
+def unreadable_of(queues: Queues, path: str) -> str | None:
+    """The outermost queue on the way to this one whose row cannot be read; None: all can be."""
+    return next((queue.path for queue in chain(queues, path) if not queue.readable), None)
+
+
+def cannot_be_read(path: str) -> str:
+    """What is wrong with such a queue, for people."""
+    return f"the row of queue {path} cannot be read"
 
 
 def check_priority(queues: Queues, path: str, priority: int) -> None:
-    """Raise `InvalidInput` for a priority above the lowest `priority_max` on the way to the queue."""
+    """Raise `InvalidInput` for a priority above the lowest `priority_max` on the way to the queue.
+
+    Raises `UnreadableRow` where that is not known.
+    """
+    _check_readable(queues, path)
     found = [(queue.priority_max, queue.path) for queue in chain(queues, path) if queue.priority_max is not None]
     if found and priority > min(found)[0]:
         highest, where = min(found)
@@ -90,7 +113,8 @@ def not_a_member(queues: Queues, path: str, user: str, groups: Collection[str]) 
 def default_queue(queues: Queues, user: str, groups: Collection[str]) -> str:
     """The queue of the user's jobs that name none. Raises `InvalidInput` where several could be.
 
-    It is the innermost one of which the user is a member by name, else by a group, else the root.
+    It is the innermost one of which the user is a member by name, else by a group, else the root. Raises
+    `UnreadableRow` instead of the last where the members of a queue are not known.
     """
     if user:
         for words in ({user}, {f"{GROUP_PREFIX}{group}" for group in groups}):
@@ -99,6 +123,9 @@ def default_queue(queues: Queues, user: str, groups: Collection[str]) -> str:
                 raise InvalidInput("queue", f"{user} is a member of {listed(found)}: name the one to submit to")
             if found:
                 return found[0]
+        if unread := [path for path, queue in queues.items() if not queue.readable]:
+            unknown = f"so that it is not known whether {user} is a member of it"
+            raise UnreadableRow(f"queue: {cannot_be_read(min(unread))}, {unknown}: name the queue to submit to")
     return ROOT
 
 

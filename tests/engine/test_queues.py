@@ -1,7 +1,11 @@
 """Queues in the world that decisions look at: as users have set them, over restarts and at those that follow."""
 
+import pytest
+
 from scheduler.config import PolicySettings
 from scheduler.engine.replay_case import Case, load_case, save_case
+from scheduler.model.intent import IntentKind
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.queue import Queue
 from tests.store import garbage
 from tests.world import World
@@ -56,20 +60,35 @@ def test_what_was_set_before_a_crash_is_known_after_it(w: World) -> None:
     assert present(w) == ["lab"]
 
 
-def test_a_queue_whose_row_cannot_be_read_counts_as_missing_and_its_jobs_go_on(w: World) -> None:
-    w.node("a", slots=2)
-    put(w, "lab")
-    put(w, "lab/vision")
-    w.job("j", queue="lab/vision")
+@pytest.mark.parametrize("column", ["weight = -1", "path = x'ff00'"])
+def test_jobs_of_a_queue_whose_row_cannot_be_read_wait_or_go_on_and_no_other_queue_is_touched(
+    w: World, column: str
+) -> None:
+    w.node("a", slots=8)
+    for path, limit in (("lab", 4), ("lab/vision", 2), ("team", 4)):
+        put(w, path, limit=(("*", limit),))
+    runs = w.job("runs", queue="lab/vision", workers=(1, 8))
     w.advance(5)
     with garbage.connected(f"sqlite:///{w.directory / 'world.db'}") as session:
-        session.execute("UPDATE queues SET weight = -1 WHERE path = 'lab/vision'")
+        session.execute(f"UPDATE queues SET {column} WHERE path = 'lab'")
     w.kill_engine()
+    held = len(w.get(runs).workers)
+    w.store.add_intent(IntentKind.SCALE, w.clock.now(), job_id=runs, min_workers=1, max_workers=9)
+    other = w.job("other", queue="team", workers=(1, 8))
     w.advance(5)
-    assert present(w) == ["lab"]
     assert w.engine.world is not None
-    assert [str(row).split(":")[0] for row in w.engine.world.unreadable] == ["queues lab/vision"]
-    assert [job.spec.queue for job in w.engine.world.active.values()] == ["lab/vision"]
+    assert [row.table for row in w.engine.world.unreadable] == ["queues"]
+    assert [path for path, queue in w.engine.world.queues.items() if not queue.readable] == ["lab"]
+    assert len(w.expect(runs, JobState.RUNNING).workers) == held == 2
+    assert len(w.expect(other, JobState.RUNNING).workers) == 4
+    w.store.add_intent(IntentKind.SUSPEND, w.clock.now(), job_id=runs)
+    w.advance(30)
+    w.store.add_intent(IntentKind.RESUME, w.clock.now(), job_id=runs)
+    w.advance(60)
+    assert w.expect(runs, JobState.QUEUED).wait_reason is WaitReason.QUEUE_UNREADABLE
+    w.store.set_queue("lab", lambda _: Queue("lab", w.clock.now(), limit=(("*", 1),)), w.clock.now(), anew=True)
+    w.advance(60)
+    assert len(w.expect(runs, JobState.RUNNING).workers) == 1
 
 
 def test_a_saved_case_carries_queues(w: World) -> None:

@@ -13,6 +13,7 @@ from scheduler.model.event import EventKind
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 from tests.http.site import TOKEN, Site
 from tests.specs import spec_of
+from tests.store import garbage
 
 FIELDS: dict[str, Any] = {
     "guarantee": {"*": 4, "H100": 2},
@@ -269,3 +270,31 @@ def test_a_login_comes_into_the_queue_of_its_group(site: Site) -> None:
     [job] = into_queues(services, ann, [spec_of("j", user="ann")])
     [other] = into_queues(services, bob, [spec_of("j", user="bob")])
     assert (job.queue, other.queue) == ("lab", "")
+
+
+def test_a_queue_whose_row_cannot_be_read_takes_no_jobs_until_it_is_replaced(known: Site) -> None:
+    create(known, "lab", members=["ann"])
+    create(known, "lab/vision")
+    create(known, "team", members=["bob"])
+    with garbage.connected(f"sqlite:///{known.store.file}") as session:
+        session.execute("UPDATE queues SET members = '[[' WHERE path = 'lab'")
+    ann, bob, dora = (known.user_header(user) for user in ("ann", "bob", "dora"))
+    said = "queue: the row of queue lab cannot be read"
+    anew = "set all of it anew with sched queue create lab (see sched db unreadable)"
+    for headers in (ann, bob, {}):
+        assert refused(known, headers, queue="lab") == (503, None, f"{said}: {anew}")
+        assert refused(known, headers, queue="lab/vision") == (
+            503,
+            None,
+            f"{said}, and lab/vision is inside it: {anew}",
+        )
+    unknown = f"{said}, so that it is not known whether dora is a member of it: name the queue to submit to"
+    assert refused(known, dora) == (503, None, unknown)
+    assert submitted(known, bob) == "team"
+    views = {view["path"]: view["readable"] for view in known.client.get("/v1/queues").json()["queues"]}
+    assert views == {"lab": False, "lab/vision": True, "team": True}
+    assert known.client.get("/v1/queues/lab").status_code == 503
+    assert known.client.patch("/v1/queues/lab", json={"weight": 2.0}).json()["error"]["message"].endswith(anew)
+    create(known, "lab", members=["ann"])
+    assert submitted(known, ann) == "lab"
+    assert submitted(known, dora) is None

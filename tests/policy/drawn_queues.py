@@ -58,8 +58,9 @@ def queued_clusters(
         c.node(name, draw(st.integers(1, 8)), gpu_type=draw(st.sampled_from(types)))
     named = tuple(kind for kind in types if kind is not None)
     tree = draw(trees((ANY_GPU, *dict.fromkeys(named)), limits=limits))
+    unread = draw(st.sampled_from((None, None, None, None, *tree)))
     for path, fields in tree.items():
-        c.queue(path, **fields)
+        c.queue(path, **(fields if path != unread else {"readable": False}))
     # jobs that ask for no type beside limits and guarantees of types: see `test_queue_findings`
     promised = [kind for fields in tree.values() for name in ("guarantee", "limit") for kind in fields.get(name, ())]
     asked_for = named if any(kind != ANY_GPU for kind in promised) else (None, None, *types)

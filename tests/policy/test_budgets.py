@@ -41,6 +41,15 @@ def test_inside_a_spent_queue_priority_takes_nothing() -> None:
     assert c.plan().actions == ()
 
 
+def test_nothing_is_taken_from_a_queue_whose_row_cannot_be_read() -> None:
+    c = Cluster().node("a", 8).queue("left", readable=False).queue("right", guarantee=8)
+    c.running(1, on={"a": 6}, workers=(1, 8), queue="left").waiting(2, workers=(1, 8), queue="right")
+    c.waiting(3, queue="left", priority=9)
+    c.settle()
+    assert running(c) == {1: 6, 2: 2}
+    assert c.reason(3) is WaitReason.QUEUE_UNREADABLE
+
+
 @given(st.data())
 def test_in_drawn_worlds_no_job_of_a_spent_queue_gets_anything(data: st.DataObject) -> None:
     c = Cluster().node("a", data.draw(st.integers(2, 8))).node("b", data.draw(st.integers(1, 4)))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler import bounds
-from scheduler.errors import Conflict, InvalidInput, LimitReached, NotFound
+from scheduler.errors import Conflict, InvalidInput, LimitReached, NotFound, UnreadableRow
 from scheduler.model.event import EventKind
 from scheduler.model.identity import Role, UserToken
 from scheduler.model.intent import IntentKind
@@ -242,10 +242,15 @@ def test_a_row_that_cannot_be_read_is_set_aside_and_can_be_replaced(store: SqlSt
     put(store, "lab/vision")
     with garbage.connected(database_url) as session:
         session.execute("UPDATE queues SET guarantee = '[[' WHERE path = 'lab/vision'")
-    assert [queue.path for queue in store.list_queues()] == ["lab"]
+    assert [(queue.path, queue.readable) for queue in store.list_queues()] == [("lab", True), ("lab/vision", False)]
     [row] = store.unreadable
     assert str(row).startswith("queues lab/vision: guarantee: not valid JSON")
-    assert [queue.path for queue in store.load_world().queues] == ["lab"]
+    assert [queue.readable for queue in store.load_world().queues] == [True, False]
+    with pytest.raises(UnreadableRow, match="the row of queue lab/vision cannot be read: set all of it anew with"):
+        store.submit([replace(SPEC, queue="lab/vision")], NOW)
+    store.submit([replace(SPEC, queue="lab")], NOW)
+    with pytest.raises(UnreadableRow, match="set all of it anew with sched queue create lab/vision"):
+        put(store, "lab/vision")
     store.set_queue("lab/vision", lambda _: Queue("lab/vision", NOW, weight=3.0), NOW, anew=True)
     assert [queue.weight for queue in store.list_queues()] == [1.0, 3.0]
 

@@ -6,6 +6,7 @@ from kubernetes.client.exceptions import ApiException
 from scheduler.model.job_state import JobState
 from scheduler.model.queue import Queue
 from tests.eventually import becomes, eventually
+from tests.store import garbage
 from tests.trainingjobs.conftest import Site
 
 pytestmark = pytest.mark.kubernetes
@@ -156,6 +157,21 @@ def test_a_full_queue_is_told_in_the_status_until_it_takes_the_job(site: Site) -
     site.control.look_at((site.kubernetes.namespace, "second"))
     assert site.get(site.job_of("second")).spec.queue == "lab"
     assert conditions(site.status("second"))["Accepted"] == "True"
+
+
+def test_a_queue_whose_row_cannot_be_read_is_told_in_the_status_until_it_is_replaced(site: Site) -> None:
+    def put(anew: bool) -> None:
+        site.store.set_queue("lab", lambda _: Queue("lab", site.clock.now()), site.clock.now(), anew=anew)
+
+    put(anew=False)
+    with garbage.connected(f"sqlite:///{site.store.file}") as session:
+        session.execute("UPDATE queues SET weight = -1")
+    site.apply("one", queue="lab")
+    status = site.await_status("one", phase="Waiting", reason="QueueUnreadable")
+    assert status["message"].startswith("queue: the row of queue lab cannot be read")
+    put(anew=True)
+    site.control.look_at((site.kubernetes.namespace, "one"))
+    assert site.get(site.job_of("one")).spec.queue == "lab"
 
 
 def test_objects_that_came_while_nobody_led_enter_once(site: Site) -> None:

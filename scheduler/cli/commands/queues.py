@@ -104,7 +104,10 @@ class Rules:
 
 
 def create(session: Session, path: PathArgument, rules: Rules) -> None:
-    """Create a queue. The queue that would contain it must exist: create lab before lab/vision."""
+    """Create a queue. The queue that would contain it must exist: create lab before lab/vision.
+
+    A queue whose row of the database cannot be read is replaced.
+    """
     request = {key: value for key, value in rules.request().items() if value is not None}
     for key in ("guarantee", "limit"):
         if key in request:
@@ -265,7 +268,7 @@ def _tree(views: Sequence[View]) -> "RenderableType":
             _share_shown(view["slots_entitled"]),
             str(view["jobs_running"]),
             _waiting(view),
-            " ".join(view["members"]) or "-",
+            " ".join(view["members"]) or "-" if view["readable"] else ("its row cannot be read", "red"),
         ]
         for view in sorted(views, key=lambda view: view["path"].split("/"))
     ]

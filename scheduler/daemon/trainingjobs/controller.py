@@ -18,20 +18,22 @@ from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import FINALIZER
 from scheduler.daemon.trainingjobs.queue import into_queue
 from scheduler.daemon.trainingjobs.resource import (
+    QUEUE_FULL,
+    QUEUE_UNREADABLE,
     Document,
     TrainingJob,
     changes,
     differs,
     frozen_fields,
     job_spec,
-    no_room,
+    not_yet,
     refusal,
     status_of,
     training_job,
 )
 from scheduler.engine.ports import EngineClock
 from scheduler.engine.tick import TickReport
-from scheduler.errors import InvalidInput, LimitReached, SchedulerError
+from scheduler.errors import InvalidInput, LimitReached, SchedulerError, UnreadableRow
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobSpec
@@ -149,6 +151,10 @@ class TrainingJobs:
                 self._write(item, wanted, refusal(wanted, str(error), now))
                 return
             spec, refused = job.spec, str(error)  # the job goes on as it is
+        except UnreadableRow as error:
+            if job is None:
+                self._write(item, wanted, not_yet(wanted, QUEUE_UNREADABLE, str(error), now))
+            raise  # it is tried again until its queue's row can be read
         if not wanted.held:
             # Before there is a job, so that a deletion never leaves one behind. The change brings it here again.
             self._objects.write_finalizers(item, (*wanted.finalizers, FINALIZER))
@@ -157,7 +163,7 @@ class TrainingJobs:
             try:
                 job = self._submit(spec, suspend=wanted.suspend)
             except LimitReached as error:
-                self._write(item, wanted, no_room(wanted, str(error), now))
+                self._write(item, wanted, not_yet(wanted, QUEUE_FULL, str(error), now))
                 raise  # it is tried again until there is room
         elif refused is None:
             self._ask(wanted, spec, job)

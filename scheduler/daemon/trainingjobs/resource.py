@@ -25,6 +25,7 @@ INVALID = "InvalidSpec"
 #: Phase and reason of an object whose queue takes no more jobs for now.
 WAITING = "Waiting"
 QUEUE_FULL = "QueueFull"
+QUEUE_UNREADABLE = "QueueUnreadable"
 #: States of a job, as phases are written.
 PHASES = {state: state.value.capitalize() for state in JobState}
 _ENDED = frozenset({REFUSED, *(PHASES[state] for state in JobState if state.terminal)})
@@ -199,9 +200,9 @@ def refusal(wanted: TrainingJob, error: str, now: float) -> Document:
     return _no_job(wanted, REFUSED, INVALID, error, now)
 
 
-def no_room(wanted: TrainingJob, error: str, now: float) -> Document:
+def not_yet(wanted: TrainingJob, reason: str, error: str, now: float) -> Document:
     """The status of an object that becomes a job once its queue takes one."""
-    return _no_job(wanted, WAITING, QUEUE_FULL, error, now)
+    return _no_job(wanted, WAITING, reason, error, now)
 
 
 def _no_job(wanted: TrainingJob, phase: str, reason: str, message: str, now: float) -> Document:

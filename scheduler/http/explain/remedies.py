@@ -10,6 +10,7 @@ from scheduler.http.explain.words import counted, job_name, named
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
+from scheduler.model.queue_tree import REPLACE_IT, unreadable_of
 from scheduler.model.slot import SlotClosure
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import View
@@ -84,6 +85,9 @@ def _to_start(
             return ["The end of another job of its queue, or a higher limit of the queue."]
         case WaitReason.BUDGET_SPENT:
             return ["The next month (UTC), or a larger budget of its queue or of the spent one around it."]
+        case WaitReason.QUEUE_UNREADABLE:
+            unread = unreadable_of(world.queues, job.spec.queue) or job.spec.queue
+            return [f"A queue {unread} that can be read: {REPLACE_IT.format(unread)}."]
         case WaitReason.USER_LIMIT:
             return ["The end of another job of its user, or a higher limit of its queue for each user."]
         case WaitReason.NOT_GUARANTEED:

@@ -12,6 +12,7 @@ from scheduler.http.explain.words import are, counted, job_name, keeper_name, la
 from scheduler.model.job import Job, Placement
 from scheduler.model.job_state import WaitReason
 from scheduler.model.node import Node
+from scheduler.model.queue_tree import cannot_be_read, unreadable_of
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import View
@@ -71,6 +72,9 @@ def why_waiting(
             return f"Waits for another policy: the current policy {settings.name} does not support fixed groups."
         case WaitReason.BEHIND_FOREIGN:
             return f"Would fit, but workloads outside this scheduler wait for these slots: {need}."
+        case WaitReason.QUEUE_UNREADABLE:
+            unread = unreadable_of(world.queues, job.spec.queue) or job.spec.queue
+            return f"Waits because {cannot_be_read(unread)}, so that its limits are not known."
         case WaitReason.QUEUE_LIMIT | WaitReason.USER_LIMIT | WaitReason.NOT_GUARANTEED | WaitReason.BUDGET_SPENT:
             return why_kept_by_queues(job, reason, need)
         case _:

@@ -14,6 +14,7 @@ export const WAITS = {
   BEHIND_FOREIGN: "workloads outside this scheduler wait for these slots",
   QUEUE_LIMIT: "its queue is at its limit",
   BUDGET_SPENT: "the budget of its queue is spent for this month",
+  QUEUE_UNREADABLE: "the row of its queue cannot be read",
   USER_LIMIT: "its user is at the limit of its queue",
   NOT_GUARANTEED: "it is not preemptible, and the guarantee of its queue is in use",
   POLICY_WITHOUT_FIXED: "the current policy does not support fixed groups",

@@ -57,6 +57,8 @@ class QueueView(TypedDict):
     budget_spent: bool
     #: Users, and groups as `@name`, who may submit to it; empty: as its parent says.
     members: list[str]
+    #: Whether its row of the database can be read. If not, nothing that is set of it is known.
+    readable: bool
     #: When it was created; unix seconds.
     created_at: float
     #: Its jobs without workers that have not ended, with those of the queues inside it.
@@ -103,7 +105,7 @@ def list_queues(services: ServicesDep) -> Response:
     openapi_extra=documented_body("QueueRequest"),
 )
 def create_queue(request: Request, services: ServicesDep, body: Body) -> Response:
-    """Create a queue. The queue that would contain it must exist."""
+    """Create a queue, or replace one whose row cannot be read. The queue that would contain it must exist."""
     wanted = parse_request(QueueRequest, body)
 
     def make(before: Queue | None) -> Queue:
@@ -111,14 +113,16 @@ def create_queue(request: Request, services: ServicesDep, body: Body) -> Respons
             raise Conflict(f"queue {wanted.path} already exists: change it, or use another path")
         return wanted.queue(wanted.path, services.clock.now())
 
-    return _set(services, wanted.path, make, request=request)
+    return _set(services, wanted.path, make, anew=True, request=request)
 
 
 @router.get("/v1/queues/{path:path}", response_model=QueueView, responses=documented(404))
 def show_queue(services: ServicesDep, path: QueueParameter) -> Response:
     """Get a queue."""
     queues = _stored(services)
-    queue = queues.get(path) or services.store.get_queue(path)
+    queue = queues.get(path)
+    if queue is None or not queue.readable:
+        queue = services.store.get_queue(path)
     if queue is None:
         raise NotFound(unknown_queue(path, queues))
     return JsonResponse(_view(queue, queue_loads(queues, services.board.world), _by_path(services.board.shares)))
@@ -231,6 +235,7 @@ def _view(queue: Queue, loads: dict[str, QueueLoad], shares: Mapping[str, Sequen
         "budget": queue.budget,
         "budget_spent": load.spent,
         "members": list(queue.members),
+        "readable": queue.readable,
         "created_at": queue.created_at,
         "jobs_waiting": load.waiting,
         "jobs_running": load.running,

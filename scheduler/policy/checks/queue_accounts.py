@@ -22,7 +22,7 @@ from scheduler.model.queue_tree import chain, nearest
 from scheduler.model.worker import Worker
 from scheduler.model.world import World, mask_of
 from scheduler.policy.checks.bookings import inside_booking
-from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements
+from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, wanted
 
 #: An account, and a GPU type or `ANY_GPU`.
 Key = tuple[str, str]
@@ -123,10 +123,10 @@ class Accounts:
         named = {t for queue in self.world.queues.values() for t, _ in (*queue.guarantee, *queue.limit)}
         return [ANY_GPU, *sorted(named - {ANY_GPU})]
 
-    def _entitled(self, jobs: list[Job], wanted: Iterable[Mapping[str, int]]) -> Entitled:
+    def _entitled(self, jobs: list[Job], wanting: Iterable[Mapping[str, int]]) -> Entitled:
         of_user: Counter[tuple[str, str, str, float]] = Counter()
         inner: dict[str, dict[str, None]] = {}
-        for job, wants in zip(jobs, wanted, strict=True):
+        for job, wants in zip(jobs, wanting, strict=True):
             path = self.path(job)
             for above, account in zip((ROOT, *path), path, strict=False):
                 if wants:
@@ -150,9 +150,11 @@ class Accounts:
         queue = self.world.queues.get(account)
         promised = dict(queue.guarantee).get(gpu_type) if queue is not None else None
         guarantee = promised if promised is not None else None if below else 0.0
+        if unread := queue is not None and not queue.readable:
+            guarantee = demand[account, gpu_type] + sum(map(wanted, below))
         limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf
         weight = queue.weight if queue is not None else 1.0
-        return Share(account, weight, guarantee, limit, demand[account, gpu_type], inner=below)
+        return Share(account, weight, guarantee, limit, demand[account, gpu_type], inner=below, kept=unread)
 
     def _divisible(self, gpu_type: str) -> int:
         """Slots that jobs of queues may have: of nodes that take workers, not closed, and held by nobody else."""
@@ -172,8 +174,8 @@ class Accounts:
         """Slots by GPU type that the job may want; several where that is not certain."""
         if self.above_all(job):
             return [{}]
-        spent = not self.world.spent.isdisjoint(self.path(job))
-        if job.state is JobState.QUEUED and spent:
+        closed = not self.world.closed_queues.isdisjoint(self.path(job))
+        if job.state is JobState.QUEUED and closed:
             return [{}]
         if job.state is JobState.QUEUED:
             most = self._typed(job, job.max_workers)
@@ -184,7 +186,7 @@ class Accounts:
             held[ANY_GPU] += slots
             held[self.world.nodes[name].gpu_type or ""] += slots
         more = job.max_workers - sum(not worker.fixed for worker in staying)
-        if spent or more <= 0 or not job.elastic or job.finishing or job.state not in _SIZED:
+        if closed or more <= 0 or not job.elastic or job.finishing or job.state not in _SIZED:
             return [held]
         most = held + Counter(self._typed(job, more))
         return [most] if self._certainly_gains(job) else [held, most]

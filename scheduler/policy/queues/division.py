@@ -56,12 +56,14 @@ class _Shares(NamedTuple):
         below = [self.of(each) for each in self.inner.get(account, ())]
         wanted, held = (float(tally[account][self.kind]) if account in tally else 0.0 for tally in self[3:5])
         guarantee = self._guarantee(account, queue) if queue is not None else None
+        if unread := queue is not None and not queue.readable:
+            guarantee = wanted  # what it was promised is not known: nothing is taken from it
         if guarantee is None and not below:
             guarantee = 0.0
         limit = float(dict(queue.limit).get(name, math.inf)) if queue is not None else math.inf
         weight = self.tree.weight(account)
         used, first = self.used.get(account, 0.0), self.first.get(account, 0)
-        return Share(account, weight, guarantee, limit, wanted, held, used, first, below)
+        return Share(account, weight, guarantee, limit, wanted, held, used, first, below, kept=unread)
 
     def _guarantee(self, account: str, queue: Queue) -> float | None:
         """What the queue is guaranteed; None: as much as those inside it.

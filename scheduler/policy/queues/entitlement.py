@@ -1,8 +1,9 @@
 """Entitlements: how the slots of a cluster are divided among a tree of queues.
 
 Level by level from the root, each queue first has its guarantee, as far as its jobs can use it and its limit allows;
-guarantees above what there is shrink in proportion. The rest is lent by weight, up to demand and limit. What a queue
-cannot use goes to its siblings, so that nothing is left over while anybody below could use it.
+guarantees above what there is shrink in proportion, but for those that are kept. The rest is lent by weight, up to
+demand and limit. What a queue cannot use goes to its siblings, so that nothing is left over while anybody below could
+use it.
 
 The numbers are those of one kind of slots: all, or the GPUs of one type. Where slots are whole, so are entitlements:
 those that are left over go by the largest rests, among equal ones to whom holds more, so that nobody takes in turns,
@@ -36,6 +37,8 @@ class Share:
     used: float = 0.0
     first: int = 0
     inner: "Sequence[Share]" = ()
+    #: Whether its guarantee does not shrink beside those of its siblings.
+    kept: bool = False
 
 
 class Entitlement(NamedTuple):
@@ -73,8 +76,12 @@ def divided(slots: float, shares: Sequence[Share], *, lends: bool = True) -> lis
     """The slots for each of these siblings; together no more than there are."""
     claims = [min(guaranteed(share), wanted(share)) for share in shares]
     if sum(claims) > slots:
-        cut = filled(slots, [guaranteed(share) for share in shares], claims)
-        return [Entitlement(part, part) for part in cut]
+        first = filled(
+            slots, claims, [claim if share.kept else 0.0 for share, claim in zip(shares, claims, strict=True)]
+        )
+        left = [0.0 if share.kept else claim for share, claim in zip(shares, claims, strict=True)]
+        cut = filled(slots - sum(first), [guaranteed(share) for share in shares], left)
+        return [Entitlement(a + b, a + b) for a, b in zip(first, cut, strict=True)]
     if not lends:
         return [Entitlement(claim, claim) for claim in claims]
     lent = filled(

@@ -57,8 +57,8 @@ class Standing:
     used: Mapping[str, float] = field(default_factory=dict)
     #: The smallest number of a job that waits, by the own account of its lane.
     oldest: Mapping[str, int] = field(default_factory=dict)
-    #: Queues whose budget is spent, and those inside them.
-    spent: frozenset[str] = frozenset()
+    #: As `World.closed_queues`.
+    closed: frozenset[str] = frozenset()
 
     @property
     def shares(self) -> tuple[QueueShare, ...]:
@@ -173,22 +173,23 @@ class Shares:
 
     def room(self, lane: Lane, counts: Counts) -> bool:
         """Whether budgets and limits let the lane have so many slots more at once: those being freed are in use."""
-        return not self.has_spent(lane) and all(
+        return not self.is_closed(lane) and all(
             quota.slots <= 0 for quota in self._beyond_limits(lane, counts, self._leaving)
         )
 
     def why_never(self, lane: Lane, counts: Counts, *, preemptible: bool) -> WaitReason | None:
         """Why a job of the lane that needs at least so many slots gets them whatever others give up; None: it may."""
-        if self.has_spent(lane):
-            return WaitReason.BUDGET_SPENT
+        if self.is_closed(lane):
+            known = all(queue.readable for account in lane.path if (queue := self.tree.queue(account)) is not None)
+            return WaitReason.BUDGET_SPENT if known else WaitReason.QUEUE_UNREADABLE
         for quota in self._beyond_limits(lane, counts, {}):
             if quota.slots > self.held(quota.account)[quota.kind]:
                 return quota.reason
         return WaitReason.NOT_GUARANTEED if not preemptible and not self.pins(lane, counts) else None
 
-    def has_spent(self, lane: Lane) -> bool:
-        """Whether the budget of a queue of the lane is spent, so that its jobs get no more than they hold."""
-        return lane.inside(self.standing.spent)
+    def is_closed(self, lane: Lane) -> bool:
+        """Whether its jobs get no more than they hold: a budget is spent, or a queue's row cannot be read."""
+        return lane.inside(self.standing.closed)
 
     def pins(self, lane: Lane, counts: Counts) -> bool:
         """Whether guarantees cover so many slots more that nobody may take: of any type, or of theirs.

@@ -54,7 +54,7 @@ def standing_of(snapshot: Seen) -> Standing:
     """The standing before any decision of a pass; the world of the snapshot has queues."""
     tree, ledger = snapshot.tree, snapshot.ledger
     empty = Standing(tree, _kinds(tree, ledger))
-    tallies = _Tallies({}, {}, {})
+    tallies, closed = _Tallies({}, {}, {}), snapshot.world.closed_queues
     wanted_by: dict[Lane, Counts] = {}
     first: dict[Lane, int] = {}
     oldest: dict[str, int] = {}
@@ -66,14 +66,13 @@ def standing_of(snapshot: Seen) -> Standing:
             held = empty.counts(usage.held)
             first[lane] = min(first.get(lane, job_id), job_id)
             _tally(tallies, lane, usage, held, empty.counts(usage.leaving))
-            spent = lane.inside(snapshot.world.spent)
-            wanted = held if spent else _wanted_by_active(empty, usage, held, snapshot.peers)
+            wanted = held if lane.inside(closed) else _wanted_by_active(empty, usage, held, snapshot.peers)
             add_to(wanted_by, (lane,), wanted)
             divisible = [slots + more for slots, more in zip(divisible, held, strict=True)]
     for lane, number, wanted in _waiting(snapshot, empty):
         if lane is TOP:
             divisible = [slots - less for slots, less in zip(divisible, wanted, strict=True)]
-        elif not lane.inside(snapshot.world.spent):
+        elif not lane.inside(closed):
             first[lane] = min(first.get(lane, number), number)
             oldest[lane.own] = min(oldest.get(lane.own, number), number)
             add_to(wanted_by, (lane,), wanted)
@@ -88,7 +87,7 @@ def standing_of(snapshot: Seen) -> Standing:
         elsewhere=_elsewhere(snapshot, empty),
         used=used,
         oldest=oldest,
-        spent=snapshot.world.spent,
+        closed=closed,
     )
 
 

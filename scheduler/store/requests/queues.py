@@ -14,7 +14,16 @@ from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import JobSpec
 from scheduler.model.queue import ROOT, Queue, ancestry
 from scheduler.model.queue_changes import difference
-from scheduler.model.queue_tree import QUEUES_MAX, check_path, listed, unknown_queue
+from scheduler.model.queue_tree import (
+    QUEUES_MAX,
+    REPLACE_IT,
+    broken_path,
+    cannot_be_read,
+    check_exists,
+    check_path,
+    listed,
+    unknown_queue,
+)
 from scheduler.store.codec.reading import SetAside, only
 from scheduler.store.codec.rows import event_values, intent_values, queue_from_row, queue_values
 from scheduler.store.requests import recurring, tokens
@@ -29,11 +38,21 @@ Make = Callable[[Queue | None], Queue]
 # Put together once: those that follow look at every commit.
 _ALL = select(queues).order_by(queues.c.path)
 _PATHS = select(queues.c.path)
+_NAMED_BY_JOBS = select(jobs.c.queue).where(IS_OF_A_QUEUE).distinct()
 
 
 def present(connection: Connection, aside: SetAside) -> tuple[Queue, ...]:
-    """All of them by path."""
-    return tuple(aside.read(queues, connection.execute(_ALL), queue_from_row))
+    """All of them by path; of those whose rows cannot be read, nothing is known but that."""
+    before = len(aside.found)
+    found = tuple(aside.read(queues, connection.execute(_ALL), queue_from_row))
+    lost = [row.key[0] for row in aside.found[before:]]
+    if not lost:
+        return found
+    # A row that does not even tell its path is that of a queue which something else still names.
+    named = [*lost, *connection.execute(_NAMED_BY_JOBS).scalars(), *(queue.path for queue in found)]
+    paths = {each for path in named if isinstance(path, str) and broken_path(path) is None for each in ancestry(path)}
+    unread = (Queue(path, 0.0, readable=False) for path in paths - {queue.path for queue in found})
+    return tuple(sorted((*found, *unread), key=lambda queue: queue.path))
 
 
 def get(connection: Connection, path: str) -> Queue | None:
@@ -56,7 +75,7 @@ def write(
         before = get(connection, path)
     except UnreadableRow:
         if not anew:
-            raise
+            raise UnreadableRow(f"{cannot_be_read(path)}: {REPLACE_IT.format(path)}") from None
         before = None
     after = make(before)
     if after == before:
@@ -95,19 +114,21 @@ def delete(connection: Connection, statements: Statements, path: str, now: float
 def admit(connection: Connection, specs: Sequence[JobSpec]) -> None:
     """Check that the queues of new jobs exist and take them. Whoever calls has taken the ids of these jobs.
 
-    Raises `InvalidInput` for a queue that does not exist, and `LimitReached` for one that takes no more jobs.
+    Raises `InvalidInput` for a queue that does not exist, `UnreadableRow` for one whose rules are not known, and
+    `LimitReached` for one that takes no more jobs.
     """
     wanted = Counter(spec.queue for spec in specs if spec.queue != ROOT)
     if not wanted:
         return
     way = sorted({path for queue in wanted for path in ancestry(queue)})
-    rows = connection.execute(select(queues.c.path, queues.c.max_jobs).where(queues.c.path.in_(way)))
-    known = {path: max_jobs for path, max_jobs in rows if max_jobs is None or type(max_jobs) is int}
-    for queue in wanted:
-        if queue not in known:
-            raise InvalidInput("queue", unknown_queue(queue, set(connection.execute(_PATHS).scalars())))
-    for path, max_jobs in known.items():
-        if max_jobs is not None:
+    rows = connection.execute(_ALL.where(queues.c.path.in_(way)))
+    known = {queue.path: queue for queue in SetAside().read(queues, rows, queue_from_row)}
+    if len(known) < len(way):
+        known = {queue.path: queue for queue in present(connection, SetAside())}
+        for path in wanted:
+            check_exists(known, path)
+    for path in way:
+        if (max_jobs := known[path].max_jobs) is not None:
             coming = sum(count for queue, count in wanted.items() if path in ancestry(queue))
             _check_room(path, max_jobs, _unfinished(connection, path), coming)
 
