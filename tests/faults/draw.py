@@ -38,6 +38,7 @@ FEATURES: dict[str, Feature] = {
     "fixed groups": jobs.fixed_groups,
     "data": jobs.data,
     "filler": jobs.filler,
+    "queues": users.queues,
     "recurring": jobs.recurring,
     "others": others.others,
     "cancels": faults(users.cancel),
@@ -75,7 +76,6 @@ FEATURES: dict[str, Feature] = {
     "poison": poison,
     "clocks set far": faults(daemons.set_far),
     "reboots": faults(daemons.reboot),
-    "queues": users.queues,
 }
 #: The share of features that a seed switches on is one of these.
 SHARES = (0.1, 0.2, 0.35, 0.5)

@@ -134,3 +134,12 @@ def test_what_more_workers_do_for_a_job_is_left_open() -> None:
     c.running(2, {"a": 5}, workers=(1, 8), queue="right").running(3, {"a": 2}, workers=(1, 2), queue="right")
     assert found(c, taken(2, [4, 5], 1)) == set()
     assert found(c, taken(2, [2, 3, 4, 5], 1)) == {"I14"}
+
+
+def test_a_running_job_that_names_no_type_takes_what_its_queue_is_guaranteed_of_one() -> None:
+    for taker, broken in (({}, set()), ({"gpu_type": "L4"}, set()), ({"gpu_type": "V100"}, {"I14"})):
+        c = Cluster().node("a", 7, gpu_type="L4").node("v", 0, gpu_type="V100")
+        c.queue("left", guarantee={"*": 1, "L4": 8}).queue("right")
+        c.running(1, {"a": 4}, workers=(1, 9), queue="left", **taker)
+        c.running(2, {"a": 3}, workers=(1, 9), queue="right")
+        assert found(c, taken(2, [3], 1)) == broken, taker

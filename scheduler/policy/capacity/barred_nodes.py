@@ -1,6 +1,6 @@
 """Jobs barred from certain nodes: the planner treats these as not feasible for the shape of their workers."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
@@ -20,7 +20,7 @@ def barred_of(shape: WorkerShape) -> frozenset[NodeName]:
 
 
 def barred_from(job: Job, names: frozenset[NodeName]) -> Job:
-    """The job, and its fixed group, barred from these nodes."""
+    """The job, and its fixed group, barred from these nodes, and from those that it was barred from before."""
     spec = replace(job.spec, shape=_barred(job.spec.shape, names))
     if spec.fixed is not None:
         spec = replace(spec, fixed=replace(spec.fixed, shape=_barred(spec.fixed.shape, names)))
@@ -28,4 +28,5 @@ def barred_from(job: Job, names: frozenset[NodeName]) -> Job:
 
 
 def _barred(shape: WorkerShape, names: frozenset[NodeName]) -> BarredShape:
-    return BarredShape(**asdict(shape), barred=names)
+    needs = {field.name: getattr(shape, field.name) for field in fields(WorkerShape)}
+    return BarredShape(**needs, barred=barred_of(shape) | names)

@@ -150,7 +150,7 @@ class _Balance:
         """
         lost = self._accounts.of_slots(taking.victim, self._accounts.open_slots(taking.workers))
         types = [t for t in self._accounts.gpu_types if lost[self._levels(taking)[0][0], t]]
-        if taking.taker.shape.gpu_type in types:
+        if not self._claimed_types(taking).isdisjoint(types):
             types.remove(ANY_GPU)
         return all(
             self._most[account, t] > _total(entitled, account, t) - _rest(entitled, account, t)
@@ -175,10 +175,19 @@ class _Balance:
 
     def _within_guarantee(self, taking: _Taking, entitled: Entitled) -> bool:
         """Whether the taker's queue, seen beside the victim's, stays within its guarantee, or that of a GPU type."""
-        account, types = self._levels(taking)[1][0], {ANY_GPU, taking.taker.shape.gpu_type or ANY_GPU}
+        account, types = self._levels(taking)[1][0], {ANY_GPU} | self._claimed_types(taking)
         return any(
             self._least[account, t] < _guaranteed(entitled, account, t) + _rest(entitled, account, t) for t in types
         )
+
+    def _claimed_types(self, taking: _Taking) -> set[str]:
+        """GPU types of which the taker may claim a guarantee: a running one that names none grows by what it takes."""
+        taker = taking.taker
+        if taker.shape.gpu_type is not None:
+            return {taker.shape.gpu_type}
+        nodes = self._accounts.world.nodes
+        held_on = {worker.node for worker in taking.workers if worker.node in nodes} if taker.state.active else set()
+        return {nodes[name].gpu_type or ANY_GPU for name in held_on} - {ANY_GPU}
 
     def _losses(self, job: Job) -> list[tuple[Shrink | StopJob, tuple[Worker, ...]]]:
         return [

@@ -67,8 +67,8 @@ class QueueRules:
         if names is None:
             nodes = draft.world.nodes.values()
             names = self._names[key] = frozenset(node.name for node in nodes if node.gpu_type in gpu_types)
-        barred = names | barred_of(request.workers.feasible.shape)
-        return request_of(draft.ledger, draft.places, barred_from(job, barred)) if names else request
+        names |= barred_of(request.workers.feasible.shape)
+        return request_of(draft.ledger, draft.places, barred_from(job, names)) if names else request
 
     def may_be_promised(self, job: Job) -> bool:
         """Whether others may have to leave it room: not for its queue's limit, nor beyond what its queue can have."""
