@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.http.admission.owner import Submitter
 from scheduler.http.admission.queues import into_queues
+from scheduler.http.schemas.queue_requests import MEMBERS_MAX
 from scheduler.model.event import EventKind
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 from tests.http.site import TOKEN, Site
@@ -298,3 +299,22 @@ def test_a_queue_whose_row_cannot_be_read_takes_no_jobs_until_it_is_replaced(kno
     create(known, "lab", members=["ann"])
     assert submitted(known, ann) == "lab"
     assert submitted(known, dora) is None
+
+
+def test_members_are_added_and_removed_beside_each_other(site: Site) -> None:
+    create(site, "lab", members=["ann", "bob"])
+
+    def changed(**fields: Any) -> Any:
+        answer = site.client.patch("/v1/queues/lab", json=fields).json()
+        return answer["members"] if "members" in answer else answer["error"]["message"]
+
+    assert changed(add_members=["carl", "ann"]) == ["ann", "bob", "carl"]
+    assert changed(remove_members=["bob"], weight=2.0) == ["ann", "carl"]
+    assert changed(remove_members=["bob"]) == "remove_members: bob is not a member of lab"
+    assert changed(add_members=["bob"], remove_members=["bob"]) == (
+        "remove_members: must not name bob, whom add_members names"
+    )
+    assert changed(members=[], add_members=["bob"]).startswith("members: must not be given together with add_members")
+    more = [f"user-{number}" for number in range(MEMBERS_MAX - 1)]
+    assert changed(add_members=more) == "add_members: there may be at most 1000 members, not 1001"
+    assert changed(add_members=more[1:], remove_members=["ann"])[0] == "carl"

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from scheduler import bounds
 from scheduler.errors import Conflict, InvalidInput, LimitReached, NotFound, UnreadableRow
+from scheduler.http.schemas.queue_requests import QueueChangeRequest
+from scheduler.http.schemas.requests import check_request
 from scheduler.model.event import EventKind
 from scheduler.model.identity import Role, UserToken
 from scheduler.model.intent import IntentKind
@@ -235,6 +237,26 @@ def test_two_submissions_do_not_both_get_the_last_place(database_url: str, open_
 
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(submit, stores)) == [False, True]
+
+
+def test_of_changes_of_members_at_once_none_is_lost(database_url: str, open_store: OpenStore) -> None:
+    stores = [open_store(database_url) for _ in range(3)]
+    put(stores[0], "lab", members=tuple(f"old-{number}" for number in range(3)))
+    all_at_once = Barrier(len(stores))
+
+    def change(number: int) -> None:
+        all_at_once.wait()
+        for turn in range(8):
+            gone = {"remove_members": [f"new-{number}-{turn - 1}"]} if turn % 2 else {}
+            wanted = check_request(QueueChangeRequest, {"add_members": [f"new-{number}-{turn}"], **gone})
+            stores[number].set_queue("lab", lambda queue, wanted=wanted: wanted.changed(queue), NOW)
+
+    with ThreadPoolExecutor(len(stores)) as pool:
+        list(pool.map(change, range(len(stores))))
+    lab = stores[0].get_queue("lab")
+    assert lab is not None
+    kept = {f"new-{number}-{turn}" for number in range(3) for turn in (1, 3, 5, 7)}
+    assert set(lab.members) == kept | {f"old-{number}" for number in range(3)}
 
 
 def test_a_row_that_cannot_be_read_is_set_aside_and_can_be_replaced(store: SqlStore, database_url: str) -> None:

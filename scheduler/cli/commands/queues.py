@@ -36,6 +36,8 @@ _OPTION_OF = {
     "max_jobs": "--max-jobs",
     "budget": "--budget",
     "members": "--member",
+    "add_members": "--add",
+    "remove_members": "--remove",
 }
 
 
@@ -172,14 +174,11 @@ def members(
 
     A queue without members has those of the queue that contains it; where there are none at all, everybody may submit.
     """
-    view = session.client.get(_address(path))
-    before = view["members"]
-    for name in remove or ():
-        if name not in before:
-            raise InvalidInput("--remove", f"{name} is not a member of {path}")
     if add or remove:
-        wanted = sorted({*before, *(add or ())} - set(remove or ()))
-        view = _send(session, "PATCH", _address(path), {"members": wanted})
+        change = {"add_members": add or [], "remove_members": remove or []}
+        view = _send(session, "PATCH", _address(path), change)
+    else:
+        view = session.client.get(_address(path))
     if session.json:
         emit_json({"path": path, "members": view["members"]})
         return

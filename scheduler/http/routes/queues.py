@@ -151,7 +151,10 @@ def put_queue(services: ServicesDep, path: QueueParameter, body: Body) -> Respon
     openapi_extra=documented_body("QueueChangeRequest"),
 )
 def change_queue(services: ServicesDep, path: QueueParameter, body: Body) -> Response:
-    """Change what is given of a queue, as a JSON merge patch (RFC 7396)."""
+    """Change what is given of a queue, as a JSON merge patch (RFC 7396).
+
+    `add_members` and `remove_members` change those that there are by then: of two changes at once, none is lost.
+    """
     wanted = parse_request(QueueChangeRequest, body)
 
     def make(before: Queue | None) -> Queue:

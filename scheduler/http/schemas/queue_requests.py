@@ -99,24 +99,44 @@ class QueueChangeRequest(Request):
     budget: Budget | None = None
     #: All of them; null: as its parent says.
     members: Members | None = None
+    #: Members to add to those that there are by then; who is one already stays one.
+    add_members: Members = Field(default_factory=list)
+    #: Members to remove from those that there are by then; each has to be one.
+    remove_members: Members = Field(default_factory=list)
 
     def broken_rule(self) -> BrokenRule | None:
         if not self.model_fields_set:
             return "body", "must contain at least one field"
+        if "members" in self.model_fields_set and (self.add_members or self.remove_members):
+            return "members", "must not be given together with add_members or remove_members"
+        if both := set(self.add_members).intersection(self.remove_members):
+            return "remove_members", f"must not name {min(both)}, whom add_members names"
         return None
 
     def changed(self, queue: Queue) -> Queue:
         """The queue with these values. Raises `InvalidInput` where fields contradict each other."""
-        given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        own = self.model_fields_set - {"add_members", "remove_members"}
+        given: dict[str, Any] = {name: getattr(self, name) for name in own}
         for name in ("guarantee", "limit"):
             if name in given:
                 given[name] = _merged(name, getattr(queue, name), given[name])
         if "members" in given:
             given["members"] = _different(given["members"] or ())
+        elif self.add_members or self.remove_members:
+            given["members"] = self._changed_members(queue)
         base = Queue(queue.path, queue.created_at)
         given = {name: getattr(base, name) if value is None else value for name, value in given.items()}
         fields = {name: getattr(queue, name) for name in Queue.__slots__}
         return Queue(**{**fields, **given})
+
+    def _changed_members(self, queue: Queue) -> tuple[str, ...]:
+        for name in self.remove_members:
+            if name not in queue.members:
+                raise InvalidInput("remove_members", f"{name} is not a member of {queue.path}")
+        members = _different({*queue.members, *self.add_members}.difference(self.remove_members))
+        if len(members) > MEMBERS_MAX:
+            raise InvalidInput("add_members", f"there may be at most {MEMBERS_MAX} members, not {len(members)}")
+        return members
 
 
 def slots_by_type(slots: dict[str, int]) -> SlotsByType:
