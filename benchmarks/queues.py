@@ -67,7 +67,7 @@ class TypedSite(Site):
 
 
 class QueuedSite(TypedSite):
-    """The same cluster with a tree of queues."""
+    """Such a cluster with a tree of queues."""
 
     def __init__(self, nodes: int, dice: random.Random, users: int, count: int) -> None:
         self.queues = queues(count, nodes * 8)

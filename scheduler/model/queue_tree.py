@@ -85,6 +85,19 @@ def unreadable_of(queues: Queues, path: str) -> str | None:
     return next((queue.path for queue in chain(queues, path) if not queue.readable), None)
 
 
+def unreadable(queues: Queues) -> list[str]:
+    """Paths of all queues whose rows cannot be read."""
+    return [path for path, queue in queues.items() if not queue.readable]
+
+
+def closed_queues(queues: Queues, spent: frozenset[str]) -> frozenset[str]:
+    """Paths of queues whose jobs, with those of queues inside them, get no slots beyond those that they hold.
+
+    `spent`: those with a spent budget.
+    """
+    return spent.union(unreadable(queues))
+
+
 def cannot_be_read(path: str) -> str:
     """What is wrong with such a queue, for people."""
     return f"the row of queue {path} cannot be read"
@@ -123,7 +136,7 @@ def default_queue(queues: Queues, user: str, groups: Collection[str]) -> str:
                 raise InvalidInput("queue", f"{user} is a member of {listed(found)}: name the one to submit to")
             if found:
                 return found[0]
-        if unread := [path for path, queue in queues.items() if not queue.readable]:
+        if unread := unreadable(queues):
             unknown = f"so that it is not known whether {user} is a member of it"
             raise UnreadableRow(f"queue: {cannot_be_read(min(unread))}, {unknown}: name the queue to submit to")
     return ROOT

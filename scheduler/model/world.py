@@ -319,12 +319,6 @@ class World:
         """The world with the queues as users have set them."""
         return self if queues == self.queues else replace(self, queues=queues)
 
-    @property
-    def closed_queues(self) -> frozenset[str]:
-        """Paths of queues whose jobs, with those of queues inside them, get no slots beyond those that they hold."""
-        unread = [path for path, queue in self.queues.items() if not queue.readable]
-        return self.spent.union(unread) if unread else self.spent
-
     def with_spent(self, spent: frozenset[str]) -> "World":
         """The world with these queues as those whose budget is spent."""
         return replace(self, spent=spent)

@@ -56,9 +56,9 @@ def free_slots(c: Cluster) -> int:
 def allowed(c: Cluster, job: Job, workers: int) -> bool:
     """Whether its queues are open, and their limits allow the job this number of workers of one slot more."""
     held, accounts = held_by(c), accounts_of(c)
-    if not c.world().closed_queues.isdisjoint(accounts.path(job)):
-        return False
-    return all(held[account] + workers <= limit for (account, _), limit in accounts.limits(job))
+    return not accounts.is_closed(job) and all(
+        held[account] + workers <= limit for (account, _), limit in accounts.limits(job)
+    )
 
 
 def waiting(c: Cluster) -> Iterator[Job]:

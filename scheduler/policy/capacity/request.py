@@ -95,14 +95,14 @@ class Request(NamedTuple):
     def fits(self, view: View, headroom: Headroom | None = None) -> bool:
         """Whether all parts fit in this view, within `headroom`."""
         feasible, count = self.workers
-        if not self._fit_unbounded(view) or feasible.fits(view, headroom).most() < count:
+        if self._hopeless(view, headroom) or feasible.fits(view, headroom).most() < count:
             return False
         return self.fixed is None or self.find(self._room(view, headroom)) is not None
 
     def place(self, view: View, headroom: Headroom | None = None) -> Chosen | None:
         """The best nodes for all parts in this view, within `headroom`; None if they do not fit."""
         feasible, count = self.workers
-        if not self._fit_unbounded(view):
+        if self._hopeless(view, headroom):
             return None
         if self.fixed is None:
             node_counts = feasible.fits(view, headroom).place(count)
@@ -170,10 +170,13 @@ class Request(NamedTuple):
         rest[found.positions[roomiest]] -= taken[:, None] * np.array(feasible.need)
         return rest
 
-    def _fit_unbounded(self, view: View) -> bool:
-        """Whether the workers fit where nothing bounds them, which many requests ask of the same nodes."""
+    def _hopeless(self, view: View, headroom: Headroom | None) -> bool:
+        """Whether the workers would not even fit if no headroom bounded them.
+
+        That is known for all jobs of this shape, while what fits within a headroom is counted for each of these.
+        """
         feasible, count = self.workers
-        return feasible.fits(view).most() >= count
+        return headroom is not None and feasible.fits(view).most() < count
 
     def _room(self, view: View, headroom: Headroom | None) -> Rows:
         rows = self.ledger.rows_at(slice(None), view)

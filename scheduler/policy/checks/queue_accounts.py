@@ -18,7 +18,7 @@ from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.plan import Grow, Reserve, Start
 from scheduler.model.queue import ANY_GPU, ROOT, Queue, ancestry
-from scheduler.model.queue_tree import chain, nearest
+from scheduler.model.queue_tree import chain, closed_queues, nearest
 from scheduler.model.worker import Worker
 from scheduler.model.world import World, mask_of
 from scheduler.policy.checks.bookings import inside_booking
@@ -69,6 +69,14 @@ class Accounts:
         if self.above_all(job):
             return []
         return list(chain(self.world.queues, nearest(self.world.queues, job.spec.queue)))
+
+    def is_closed(self, job: Job) -> bool:
+        """Whether the job gets no slots beyond those that it holds: a budget is spent, or a row cannot be read."""
+        return not self._closed.isdisjoint(self.path(job))
+
+    @cached_property
+    def _closed(self) -> frozenset[str]:
+        return closed_queues(self.world.queues, self.world.spent)
 
     def limits(self, job: Job) -> Iterator[tuple[Key, int]]:
         """Limits that hold for the job together with others of the account."""
@@ -174,7 +182,7 @@ class Accounts:
         """Slots by GPU type that the job may want; several where that is not certain."""
         if self.above_all(job):
             return [{}]
-        closed = not self.world.closed_queues.isdisjoint(self.path(job))
+        closed = self.is_closed(job)
         if job.state is JobState.QUEUED and closed:
             return [{}]
         if job.state is JobState.QUEUED:

@@ -185,9 +185,10 @@ class _Balance:
         taker = taking.taker
         if taker.shape.gpu_type is not None:
             return {taker.shape.gpu_type}
-        nodes = self._accounts.world.nodes
-        held_on = {worker.node for worker in taking.workers if worker.node in nodes} if taker.state.active else set()
-        return {nodes[name].gpu_type or ANY_GPU for name in held_on} - {ANY_GPU}
+        if not taker.state.active:
+            return set()
+        nodes = (self._accounts.world.nodes.get(worker.node) for worker in taking.workers)
+        return {node.gpu_type for node in nodes if node is not None and node.gpu_type is not None}
 
     def _losses(self, job: Job) -> list[tuple[Shrink | StopJob, tuple[Worker, ...]]]:
         return [

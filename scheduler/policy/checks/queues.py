@@ -35,8 +35,7 @@ def _limits(accounts: Accounts, gets: list[tuple[Job, Start | Grow]]) -> Iterato
     A limit below what is held already, since a user lowered it, takes nothing back; nothing more is given then.
     """
     for job, action in gets:
-        closed = not accounts.world.closed_queues.isdisjoint(accounts.path(job))
-        if closed and any(slots for _, slots in given(job, action)):
+        if accounts.is_closed(job) and any(slots for _, slots in given(job, action)):
             yield Violation("I13", f"job {job.id} gets slots although its queue is closed: a spent budget, or its row")
     limits = {key: limit for job, _ in gets for key, limit in accounts.limits(job)}
     if not limits:

@@ -89,26 +89,29 @@ class Claim:
             spare[mine] = np.clip(left - before, 0, wanted) // np.maximum(slots, 1)
             self._lose(lane, kind, int((spare[mine] * slots).sum()))
         for group, lane, kind in () if shrinkable else in_turn:
-            if not self._least_left(lane, kind):
+            left = self._least_left(lane, kind)
+            if not left:
                 continue
             mine = np.flatnonzero(groups == group)
             records = candidates[mine]
             rest = (table["workers"][records] - spare[mine]) * by_lane.slots[records]
             rest += by_lane.fixed_slots[records] * (table["fixed"][records] > 0)
-            whole[mine] = self._stoppable(lane, kind, records, rest)
+            whole[mine] = stops = self._stoppable(left, records, rest)
+            self._lose(lane, kind, int(rest[stops].sum()))
         gives = (spare > 0) | whole
         equal = np.zeros(np.count_nonzero(gives), np.bool_)
         victim_table, own = self._draft.victim_table, self._draft.ledger.own
         return VictimOrder(victim_table, candidates[gives], equal, spare[gives], whole[gives], None, own)
 
-    def _stoppable(self, lane: Lane, kind: int, records: Ints, rest: Ints) -> list[bool]:
-        """Which of these it may stop one after the other; `rest`: slots that each would lose besides."""
-        left, found = self._least_left(lane, kind), []
-        for k, slots in zip(records.tolist(), rest.tolist(), strict=True):
-            stops = slots <= left and self._may_stop(self._draft.victim_table.victim(k).job)
-            left -= slots if stops else 0
-            found.append(stops)
-        self._lose(lane, kind, sum(slots for slots, stops in zip(rest.tolist(), found, strict=True) if stops))
+    def _stoppable(self, left: int, records: Ints, rest: Ints) -> Bools:
+        """Which of these it may stop one after the other, with no more slots together than are `left`.
+
+        `rest`: slots that each would lose besides its spare workers.
+        """
+        found = np.zeros(len(records), np.bool_)
+        for n, (k, slots) in enumerate(zip(records.tolist(), rest.tolist(), strict=True)):
+            found[n] = slots <= left and self._may_stop(self._draft.victim_table.victim(k).job)
+            left -= slots if found[n] else 0
         return found
 
     def _least_left(self, lane: Lane, kind: int) -> int:

@@ -76,11 +76,10 @@ def divided(slots: float, shares: Sequence[Share], *, lends: bool = True) -> lis
     """The slots for each of these siblings; together no more than there are."""
     claims = [min(guaranteed(share), wanted(share)) for share in shares]
     if sum(claims) > slots:
-        first = filled(
-            slots, claims, [claim if share.kept else 0.0 for share, claim in zip(shares, claims, strict=True)]
-        )
-        left = [0.0 if share.kept else claim for share, claim in zip(shares, claims, strict=True)]
-        cut = filled(slots - sum(first), [guaranteed(share) for share in shares], left)
+        keeps = [claim if share.kept else 0.0 for share, claim in zip(shares, claims, strict=True)]
+        first = filled(slots, keeps, keeps)
+        others = [claim - keep for claim, keep in zip(claims, keeps, strict=True)]
+        cut = filled(slots - sum(first), [guaranteed(share) for share in shares], others)
         return [Entitlement(a + b, a + b) for a, b in zip(first, cut, strict=True)]
     if not lends:
         return [Entitlement(claim, claim) for claim in claims]

@@ -57,7 +57,7 @@ class Standing:
     used: Mapping[str, float] = field(default_factory=dict)
     #: The smallest number of a job that waits, by the own account of its lane.
     oldest: Mapping[str, int] = field(default_factory=dict)
-    #: As `World.closed_queues`.
+    #: Queues that are closed, as `queue_tree.closed_queues` says.
     closed: frozenset[str] = frozenset()
 
     @property

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from scheduler.config import PolicySettings
 from scheduler.model.job import Job
+from scheduler.model.queue_tree import closed_queues
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.capacity.placement import Places
@@ -54,7 +55,8 @@ def standing_of(snapshot: Seen) -> Standing:
     """The standing before any decision of a pass; the world of the snapshot has queues."""
     tree, ledger = snapshot.tree, snapshot.ledger
     empty = Standing(tree, _kinds(tree, ledger))
-    tallies, closed = _Tallies({}, {}, {}), snapshot.world.closed_queues
+    tallies = _Tallies({}, {}, {})
+    closed = closed_queues(snapshot.world.queues, snapshot.world.spent)
     wanted_by: dict[Lane, Counts] = {}
     first: dict[Lane, int] = {}
     oldest: dict[str, int] = {}
