@@ -58,13 +58,18 @@ class Claim:
         None that this draft made: who leaves for them does so for that job alone.
         """
         draft = self._draft
-        holders = draft.order.queue(map(draft.world.queued.__getitem__, draft.holding))
-        for holder in holders[::-1]:
-            if reserved(holder) != draft.holding[holder.id]:
-                continue
+        holders = [holder for holder in map(draft.world.queued.__getitem__, draft.holding) if self._takes_over(holder)]
+        for holder in draft.order.queue(holders)[::-1]:
             held = tuple(draft.held_for(holder))
             if self._may_lose(draft.lane(holder), held):
                 yield Taking(holder, (), False, held)
+
+    def _takes_over(self, holder: Job) -> bool:
+        """Whether it might take over this reservation, if queues may lose so much."""
+        lane, kinds = self._draft.lane(holder), range(len(self._shares.tree.kinds))
+        if not any(self._left_of((lane.own, kind)) >= 1.0 for kind in kinds) or not self._part(lane):
+            return False
+        return reserved(holder) == self._draft.holding[holder.id]
 
     def victims(self, by_lane: LaneTable, useful: Bools, *, shrinkable: bool, most: int | None = None) -> VictimOrder:
         """Victims in other queues, those of the queue with most of its entitlement first.
@@ -114,14 +119,18 @@ class Claim:
 
     def _parts(self, by_lane: LaneTable) -> Floats:
         """By lane and kind: the part of its entitlement that is held; 0 where it may lose no slots of that kind."""
-        depth = by_lane.shared_levels(self._lane)
-        may_lose = np.isin(depth, list(self.depths)) & ~by_lane.is_in(self._lane.own)
-        least = by_lane.least_beyond(depth, self._left)
+        found = np.zeros((len(by_lane.lanes), len(self._shares.tree.kinds)), np.float64)
+        which = by_lane.beyond_any()
+        depth = by_lane.shared_levels(self._lane, which)
+        may_lose = np.isin(depth, list(self.depths)) & ~by_lane.is_in(self._lane.own)[which]
+        least = by_lane.least_beyond(depth, which, self._left)
         left = np.minimum(least, least[:, :1])
         if self._typed:  # what is guaranteed of this type is taken back from whoever holds it
             of_type = np.isin(depth, list(self._of_type))
             left[of_type, self._typed] = least[of_type, self._typed]
-        return np.where(may_lose[:, None] & (left >= 1.0), by_lane.parts(depth)[:, None], 0.0)
+        parts = by_lane.parts(depth, which)
+        found[which] = np.where(may_lose[:, None] & (left >= 1.0), parts[:, None], 0.0)
+        return found
 
     def _stoppable(self, by_lane: LaneTable, candidates: Ints, rest: Ints) -> Bools:
         """Which of these it may stop, one after the other; `rest`: slots that each would lose besides spare workers."""
@@ -166,6 +175,11 @@ class Claim:
             return 0.0
         return self._shares.part(lane.path[depth])
 
+    @property
+    def stops_for_a_guarantee(self) -> bool:
+        """Whether it may stop jobs to have what is guaranteed to its queue."""
+        return bool(self._guaranteed or self._of_type)
+
     def _may_stop(self, victim: Job) -> bool:
         """Whether it may take all of the victim."""
         if self._is_guaranteed(self._draft.lane(victim)):
@@ -182,8 +196,6 @@ class Claim:
 
     def _may_lose(self, lane: Lane, held: Held) -> bool:
         """Whether accounts of the lane may lose these amounts, too; if so, they count as lost."""
-        if not self._part(lane):
-            return False
         counts = self._shares.standing.counts(held)
         kind = kind_of(counts)
         if not counts[0] or counts[0] > self._least_left(lane, kind):

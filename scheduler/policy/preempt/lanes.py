@@ -54,6 +54,8 @@ class LaneTable:
         self._beyond: Floats = np.array([[shares.beyond(name, k) for k in range(kinds)] for name in names], np.float64)
         self._beyond = self._beyond.reshape(len(names), kinds)
         self._parts: Floats = np.array([shares.part(name) for name in names], np.float64)
+        self._levels: Ints = (self._path != _NO_ACCOUNT).sum(axis=1)
+        self._rich = self._find_rich()
         self._seen = len(shares.changed)
 
     def is_in(self, own: str) -> Bools:
@@ -66,40 +68,54 @@ class LaneTable:
         mine: Bools = self.is_in(own)[self.lane]
         return mine
 
-    def shared_levels(self, lane: Lane) -> Ints:
-        """By lane: the number of accounts that its path and that of this lane begin with."""
+    def beyond_any(self) -> Ints:
+        """Lanes whose own account holds a slot or more, of any kind, beyond what it is entitled to."""
+        self._follow()
+        return self._rich
+
+    def shared_levels(self, lane: Lane, which: Ints) -> Ints:
+        """By lane of these: the number of accounts that its path and that of the given lane begin with."""
         path = [self._account.get(account, _UNKNOWN) for account in lane.path[: self._path.shape[1]]]
-        shared: Ints = np.logical_and.accumulate(self._path[:, : len(path)] == path, axis=1).sum(axis=1)
+        shared: Ints = np.logical_and.accumulate(self._path[which, : len(path)] == path, axis=1).sum(axis=1)
         return shared
 
-    def parts(self, depth: Ints) -> Floats:
-        """By lane: the part of its entitlement that its account at this depth holds; 0 if its path ends before."""
+    def parts(self, depth: Ints, which: Ints) -> Floats:
+        """By lane of these: the part of its entitlement that its account at this depth holds; 0 behind its last one."""
         self._follow()
-        inside = (self._path != _NO_ACCOUNT).sum(axis=1) > depth
-        found = np.zeros(len(self.lanes), np.float64)
-        found[inside] = self._parts[self._path[inside, depth[inside]]]
+        inside = self._levels[which] > depth
+        found = np.zeros(len(which), np.float64)
+        found[inside] = self._parts[self._path[which[inside], depth[inside]]]
         return found
 
-    def least_beyond(self, depth: Ints, lost: dict[tuple[str, int], float]) -> Floats:
-        """By lane and kind: the least that its accounts from this depth on hold beyond what they are entitled to.
+    def least_beyond(self, depth: Ints, which: Ints, lost: dict[tuple[str, int], float]) -> Floats:
+        """By lane of these and kind: the least that its accounts from this depth on hold beyond their entitlements.
 
-        Infinite where the path ends before. `lost`: what some of them hold beyond that after losses.
+        Infinite behind the last account. `lost`: what some accounts hold beyond theirs after losses.
         """
         self._follow()
-        beyond = self._beyond.copy()
+        path = self._path[which]
+        beyond = self._beyond[path]
         for (name, kind), left in lost.items():
             if name in self._account:
-                beyond[self._account[name], kind] = left
-        below = (np.arange(self._path.shape[1]) >= depth[:, None]) & (self._path != _NO_ACCOUNT)
-        least: Floats = np.where(below[:, :, None], beyond[self._path], np.inf).min(axis=1, initial=np.inf)
+                beyond[path == self._account[name], kind] = left
+        below = (np.arange(path.shape[1]) >= depth[:, None]) & (path != _NO_ACCOUNT)
+        least: Floats = np.where(below[:, :, None], beyond, np.inf).min(axis=1, initial=np.inf)
         return least
 
     def _follow(self) -> None:
         """Bring accounts up to date whose slots changed."""
         shares = self._shares
+        if self._seen == len(shares.changed):
+            return
         for name in set(shares.changed[self._seen :]):
             account = self._account.get(name)
             if account is not None:
                 self._beyond[account] = [shares.beyond(name, kind) for kind in range(self._beyond.shape[1])]
                 self._parts[account] = shares.part(name)
         self._seen = len(shares.changed)
+        self._rich = self._find_rich()
+
+    def _find_rich(self) -> Ints:
+        counted = np.flatnonzero(self._own != _NO_ACCOUNT)
+        rich: Ints = counted[(self._beyond[self._own[counted]] >= 1.0).any(axis=1)]
+        return rich

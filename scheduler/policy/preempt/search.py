@@ -134,7 +134,8 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
     if by_lane is None or victims.reach(job, feasible, headroom) < count:
         return
     lane = draft.lane(job)
-    if not Claim(draft, shares, lane, counts).depths:
+    claim = Claim(draft, shares, lane, counts)
+    if not claim.finds_any(by_lane):
         yield from _ways_by_importance(taker) if by_importance else ()
         return
 
@@ -161,7 +162,7 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
         first = attempt(_take_in_turn, shrinkable=True)
         yield first
     yield first._replace(way=partial(_take_by_node, victim_order=first.victim_order))
-    for stops_below in (False, True):
+    for stops_below in (False, True) if claim.stops_for_a_guarantee else (False,):
         yield attempt(_take_whole, shrinkable=False, stops_below=stops_below, shrinkable_order=first.victim_order)
 
 
