@@ -19,9 +19,12 @@ _HOW = {
     "nothing": "not at all: the daemon is open to its machine",
     "http.token": "by http.token",
     "login": "by the login on its machine",
+    "oidc": "by a token of its issuer (OpenID Connect)",
 }
 #: Longer lines are no token.
-_TOKEN_LENGTH_MAX = 4096
+_TOKEN_LENGTH_MAX = 16 * 1024
+#: What a terminal takes as one line; the rest is lost without a word.
+_TYPED_LENGTH_MAX = 4095
 
 
 def login(
@@ -63,7 +66,7 @@ def whoami(session: Session) -> None:
         emit_json(view)
         return
     rows = [("user", view["user"] or "-"), ("role", view["role"]), ("known", _how(view))]
-    if view["token_id"] is not None:
+    if view["identified_by"] in ("token", "oidc"):
         rows.append(("expires", _expiry(view["expires_at"])))
     if view.get("queue") is not None:
         rows.append(("queue", view["queue"]))
@@ -75,6 +78,8 @@ def _read_token() -> str:
     """Raises `UserError` where there is none."""
     if sys.stdin.isatty():
         text = str(typer.prompt("Token", hide_input=True, err=True))
+        if len(text) >= _TYPED_LENGTH_MAX:
+            raise UserError("the token is longer than a line of a terminal: use sched login URL < token-file")
     else:
         text = sys.stdin.readline(_TOKEN_LENGTH_MAX)
     token = checked_token(text, "stdin")
