@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -78,12 +79,16 @@ class Issuer:
 
     keys: list[SigningKey] = field(default_factory=lambda: [SigningKey.new("first")])
     port: int = 0
+    #: What it serves with; None: without TLS.
+    tls: ssl.SSLContext | None = None
     #: What it publishes in place of its keys; None: these.
     published: list[Any] | None = None
     #: Members of its description other than they should be.
     description: dict[str, Any] = field(default_factory=dict)
     #: In place of every answer; None: what was asked for.
     answer: bytes | None = None
+    #: Where it sends everybody who asks; None: nowhere.
+    moved_to: str | None = None
     #: The paths that were asked for.
     asked: list[str] = field(default_factory=list)
     #: Cleared: requests for keys are held until it is set.
@@ -96,7 +101,7 @@ class Issuer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/lab"
+        return f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}/lab"
 
     def settings(self, **others: Any) -> dict[str, Any]:
         """Of a daemon that believes it."""
@@ -123,7 +128,9 @@ class Issuer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 body = issuer._answer_to(self.path)
-                self.send_response(404 if body is None else 200)
+                self.send_response(404 if body is None else 200 if issuer.moved_to is None else 302)
+                if issuer.moved_to is not None:
+                    self.send_header("location", issuer.moved_to)
                 self.send_header("content-type", "application/json")
                 self.end_headers()
                 self.wfile.write(body or b"")
@@ -133,6 +140,8 @@ class Issuer:
 
         server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         self.port = server.server_port
+        if self.tls is not None:
+            server.socket = self.tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.http.auth.oidc import logins
 from scheduler.http.auth.oidc.keys import BELIEVED_SECONDS, REFETCH_SECONDS
 from tests.eventually import eventually
 from tests.http.oidc.lab import ADMIN, Lab, bearer, lab_at
@@ -127,6 +128,19 @@ def test_keys_come_from_an_address_that_nobody_can_change_on_the_way(lab: Lab, u
 def test_an_issuer_without_a_key_that_can_be_used_is_told(lab: Lab) -> None:
     lab.issuer.published = [{"kty": "oct", "kid": "first", "k": "c2VjcmV0"}]
     assert "publishes no key that can be used" in lab.get("/v1/whoami", lab.header()).json()["error"]["message"]
+
+
+def test_only_so_many_wait_for_the_keys(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "WAITING_MAX", 1)
+    lab.issuer.open.clear()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lab.whoami, lab.header())
+        assert lab.issuer.reached.wait(60.0)
+        answer = lab.get("/v1/whoami", lab.header(sub="bob"))
+        assert answer.status_code == 503
+        assert "the keys of the issuer are not known yet: try again" in answer.json()["error"]["message"]
+        lab.issuer.open.set()
+        assert waiting.result()["user"] == "ann"
 
 
 def test_who_waits_for_the_keys_and_goes_ends_the_wait_of_nobody_else(lab: Lab) -> None:

@@ -8,9 +8,11 @@ import pytest
 from scheduler.config import OidcSettings
 from scheduler.daemon.issuer import open_issuer
 from scheduler.errors import ConfigError
+from scheduler.http.auth.oidc.claims import LEEWAY_SECONDS
 from scheduler.http.auth.tokens import NO_TOKENS
 from scheduler.model.ids import JobId
 from tests.http.oidc.lab import ADMIN, Lab, bearer, lab_at
+from tests.http.test_live import Stream
 from tests.issuer import TOKEN_SECONDS, Issuer, SigningKey
 
 
@@ -128,6 +130,15 @@ def test_names_come_from_the_claim_and_with_the_prefix_that_the_settings_name(tm
         for verified in (False, "true", 1):
             message = lab.refused(lab.header(email="ann@example.org", email_verified=verified))
             assert message == "invalid token: the issuer has not verified the address in its claim email"
+
+
+def test_a_stream_ends_with_the_token(lab: Lab) -> None:
+    with lab.site.client.stream("GET", "/v1/live", headers=lab.header()) as answer:
+        stream = Stream(answer)
+        assert stream.message()[0] == "picture"
+        lab.site.clock.advance(TOKEN_SECONDS + LEEWAY_SECONDS)
+        with pytest.raises(AssertionError, match="the stream has ended"):
+            stream.next_with("nothing has this")
 
 
 def test_a_page_is_logged_in_with_the_token_of_its_user(lab: Lab) -> None:

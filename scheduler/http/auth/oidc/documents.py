@@ -92,5 +92,7 @@ def _trusting(ca: Path | None) -> ssl.SSLContext:
     """What the issuer's certificate is checked with. Raises `ConfigError`."""
     try:
         return ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except ssl.SSLError:
+        raise ConfigError(f"setting oidc.ca: {ca}: holds no certificates in PEM") from None
     except OSError as error:
-        raise ConfigError(f"setting oidc.ca: {ca}: {error.strerror or 'holds no certificates in PEM'}") from None
+        raise ConfigError(f"setting oidc.ca: {ca}: {error.strerror}") from None
