@@ -39,12 +39,12 @@ class Authority:
         file.write_bytes(certificate.public_bytes(Encoding.PEM))
         return Authority(file, key, name)
 
-    def server(self, directory: Path) -> ssl.SSLContext:
-        """What a server of 127.0.0.1 serves with."""
+    def server(self, directory: Path, address: str = "127.0.0.1", valid: timedelta = _VALID) -> ssl.SSLContext:
+        """What a server of this address serves with. `valid`: for how long from now; below zero: not any more."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
-            _begun(_named("127.0.0.1"), self._name, key.public_key())
-            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+            _begun(_named(address), self._name, key.public_key(), valid)
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), False)
             .add_extension(_usage(authority=False), critical=True)
             .sign(self._key, hashes.SHA256())
@@ -57,7 +57,9 @@ class Authority:
         return context
 
 
-def _begun(name: x509.Name, by: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _begun(
+    name: x509.Name, by: x509.Name, public: ec.EllipticCurvePublicKey, valid: timedelta = _VALID
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -66,7 +68,7 @@ def _begun(name: x509.Name, by: x509.Name, public: ec.EllipticCurvePublicKey) ->
         .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _VALID)
-        .not_valid_after(now + _VALID)
+        .not_valid_after(now + valid)
     )
 
 

@@ -192,13 +192,19 @@ def test_nobody_takes_the_name_of_who_has_a_token_of_our_own(tmp_path: Path, iss
 @pytest.mark.parametrize(
     "kid",
     [
-        *(None, "", 7, ["first"], {"first": 1}, "first\n", "fir\x00st", "../../keys/first", "first' OR '1'='1"),
-        *("\u202efirst", "f" * 257, "\ud800", "first\r\nx-sched: 1", "%s%n{0}", "first "),
+        *(None, "", 7, ["first"], {"first": 1}, "first\n", "fir\x00st", "first\r\nx-sched: 1"),
+        *("\u202efirst", "f" * 257, "\ud800", "fürst"),
     ],
 )
 def test_odd_names_of_keys_are_refused_in_one_line(lab: Lab, kid: Any) -> None:
     token = lab.issuer.keys[-1].sign(lab.claims(), kid=kid)
-    assert lab.refused(bearer(token)).isprintable()
+    assert "its header must name a key (kid) in printable ASCII" in refused(lab, token)
+
+
+@pytest.mark.parametrize("kid", ["../../keys/first", "first' OR '1'='1", "%s%n{0}", "first ", "FIRST", "https://x/"])
+def test_names_of_keys_are_no_paths_or_queries(lab: Lab, kid: str) -> None:
+    message = lab.refused(bearer(lab.issuer.keys[-1].sign(lab.claims(), kid=kid)))
+    assert f"has no key {kid!r} now" in message
     assert lab.whoami(lab.header())["user"] == "ann"
 
 
