@@ -232,6 +232,17 @@ def test_weak_keys_of_the_issuer_open_nothing(tmp_path: Path) -> None:
         assert "has no key 'weak' now" in lab.refused(bearer(weak.sign(lab.claims())))
 
 
+def test_a_key_of_the_issuer_for_something_else_than_signing_opens_nothing(tmp_path: Path) -> None:
+    good, other = SigningKey.new("good"), SigningKey.new("other")
+    for use, opens in (("enc", False), ("sig", True)):
+        with Issuer([good], published=[good.public_jwk(), other.public_jwk(use=use)]).listening() as issuer:
+            (tmp_path / use).mkdir()
+            with lab_at(tmp_path / use, issuer) as lab:
+                assert lab.whoami(lab.header())["user"] == "ann"
+                answer = lab.get("/v1/whoami", bearer(other.sign(lab.claims())))
+                assert answer.is_success is opens
+
+
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     header=st.dictionaries(st.sampled_from(["alg", "kid", "typ", "crit", "b64", "jwk"]), JSON) | JSON,

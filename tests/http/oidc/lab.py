@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from structlog.testing import capture_logs
 
+from scheduler.http.auth.oidc import documents, logins
+from tests.eventually import SECONDS_MAX
 from tests.http.site import TOKEN, Site
 from tests.issuer import Issuer
 
@@ -55,6 +58,9 @@ def lab_at(directory: Path, issuer: Issuer, **settings: Any) -> Iterator[Lab]:
     site = Site(directory, token=TOKEN, oidc=issuer.settings(**settings))
     site.node("a", slots=4)
     site.tick()
-    with capture_logs(), site.served():
+    with capture_logs(), site.served(), pytest.MonkeyPatch.context() as patch:
+        # Whoever a test holds waits as long as it takes.
+        patch.setattr(documents, "STEP_SECONDS", SECONDS_MAX)
+        patch.setattr(logins, "FETCH_SECONDS", SECONDS_MAX)
         yield Lab(site, issuer)
     site.close()

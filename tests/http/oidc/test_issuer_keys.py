@@ -95,6 +95,17 @@ def test_a_look_at_intervals_takes_keys_away_that_the_issuer_has_removed(lab: La
     assert "has no key 'first' now" in lab.refused(headers), "also of a token that was checked before"
 
 
+def test_a_key_that_takes_the_name_of_another_opens_nothing_that_was_signed_before(lab: Lab) -> None:
+    headers = lab.header()
+    lab.whoami(headers)
+    lab.issuer.rotate("first")
+    lab.site.clock.advance(REFETCH_SECONDS)
+    assert lab.site.issuer is not None
+    lab.site.issuer.upkeep.once()
+    assert "its signature is not that of the key first of the issuer" in lab.refused(headers)
+    assert lab.whoami(lab.header())["user"] == "ann"
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -128,6 +139,15 @@ def test_keys_come_from_an_address_that_nobody_can_change_on_the_way(lab: Lab, u
 def test_an_issuer_without_a_key_that_can_be_used_is_told(lab: Lab) -> None:
     lab.issuer.published = [{"kty": "oct", "kid": "first", "k": "c2VjcmV0"}]
     assert "publishes no key that can be used" in lab.get("/v1/whoami", lab.header()).json()["error"]["message"]
+
+
+def test_nobody_waits_for_the_keys_without_end(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "FETCH_SECONDS", 0.01)
+    lab.issuer.open.clear()
+    assert lab.get("/v1/whoami", lab.header()).status_code == 503
+    lab.issuer.open.set()
+    eventually(lambda: len(lab.issuer.asked) == 2, "the keys come later")
+    eventually(lambda: lab.get("/v1/whoami", lab.header()).is_success, "they are known then")
 
 
 def test_only_so_many_wait_for_the_keys(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

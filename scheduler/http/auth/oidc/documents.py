@@ -14,8 +14,10 @@ from scheduler.http.auth.access import is_loopback
 if TYPE_CHECKING:
     import httpx
 
-#: For both documents together: a request that needs them waits for so long.
+#: For both documents together; no request that needs them waits for longer.
 FETCH_SECONDS = 5.0
+#: For each step on the way to them, such as a connection.
+STEP_SECONDS = 4.0
 DOCUMENT_BYTES_MAX = 512 * 1024
 _DISCOVERY = "/.well-known/openid-configuration"
 
@@ -41,7 +43,7 @@ class IssuerDocuments:
         loopback = is_loopback(urlsplit(self._issuer).hostname or "")
         try:
             # Redirects are not followed: the answer comes from where the settings say, or there is none.
-            with httpx.Client(verify=self._tls, trust_env=not loopback, timeout=FETCH_SECONDS) as client:
+            with httpx.Client(verify=self._tls, trust_env=not loopback, timeout=STEP_SECONDS) as client:
                 described = self._read(client, self._issuer.rstrip("/") + _DISCOVERY, until)
                 keys = self._read(client, self._keys_url(described), until).get("keys")
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:

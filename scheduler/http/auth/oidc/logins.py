@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from scheduler.config import OidcSettings
 from scheduler.http.auth.oidc.claims import Claims, Unacceptable, read_claims, read_header
+from scheduler.http.auth.oidc.documents import FETCH_SECONDS
 from scheduler.http.auth.oidc.keys import IssuerKeys
 from scheduler.http.auth.stranger import Stranger
 from scheduler.model.identity import TOKEN_PREFIX, Identity, UserToken
@@ -43,7 +44,7 @@ class OidcLogins:
 
     async def learn(self, secret: bytes) -> None:
         """Ask the issuer for the key that the token names, if it is not known and the issuer was not asked just now."""
-        if _digest(secret) in self._checked or self._known(secret):
+        if self._known(secret):
             return
         if self._fetching is None or self._fetching.done():
             if not self._keys.due():
@@ -52,7 +53,7 @@ class OidcLogins:
         if self._waiting < WAITING_MAX:
             self._waiting += 1
             try:
-                await asyncio.wait([self._fetching])
+                await asyncio.wait([self._fetching], timeout=FETCH_SECONDS)
             finally:
                 self._waiting -= 1
 
