@@ -9,7 +9,8 @@ from scheduler.config import OidcSettings
 from scheduler.daemon.issuer import open_issuer
 from scheduler.errors import ConfigError
 from scheduler.http.auth.oidc.claims import LEEWAY_SECONDS
-from scheduler.http.auth.tokens import NO_TOKENS
+from scheduler.http.auth.tokens import NO_TOKENS, PAGE_NAME, new_token
+from scheduler.model.identity import Role
 from scheduler.model.ids import JobId
 from tests.http.oidc.lab import ADMIN, Lab, bearer, lab_at
 from tests.http.test_live import Stream
@@ -148,6 +149,15 @@ def test_a_page_is_logged_in_with_the_token_of_its_user(lab: Lab) -> None:
     assert bearer(page["token"]) == headers
     assert page["expires_at"] == lab.whoami(headers)["expires_at"]
     assert lab.site.store.list_tokens().tokens == ()
+
+
+def test_a_page_that_a_user_opened_by_the_socket_keeps_them_out_of_nothing(lab: Lab) -> None:
+    now = lab.site.clock.wall()
+    for name, status in ((PAGE_NAME, 200), ("laptop", 401)):
+        _, token = new_token("ann", Role.USER, name, now=now, created_by="ann", expires_at=now + 60)
+        lab.site.store.add_token(token)
+        lab.site.tokens.look()
+        assert lab.get("/v1/whoami", lab.header()).status_code == status
 
 
 def test_an_issuer_needs_an_audience_and_an_address_that_nobody_can_change_on_the_way(tmp_path: Path) -> None:
