@@ -2,7 +2,9 @@
 
 Both are seen below the lowest queue that contains both. The one that takes does not come above what it is entitled to,
 and those that lose do not come below theirs, so that nothing is taken back. Up to its guarantee a queue may also stop
-jobs of others; beyond, it makes them shrink, and stops them only after a time that a setting says.
+jobs of others; beyond, it makes them shrink, and stops them only after a time that a setting says. Where nothing else
+lets it have its guarantee, it stops jobs of a queue that holds more than its own part even if less than that is left to
+this one: a job that cannot shrink keeps nothing from those to whom it is guaranteed.
 """
 
 import math
@@ -27,11 +29,15 @@ _Loser = tuple[str, int]
 class Claim:
     """What one job may take, as the draft stands."""
 
-    def __init__(self, draft: Draft, shares: Shares, lane: Lane, counts: Counts) -> None:
-        """`counts`: the slots by kind that the job gets; `lane`: its own."""
+    def __init__(self, draft: Draft, shares: Shares, lane: Lane, counts: Counts, *, stops_below: bool = False) -> None:
+        """`counts`: the slots by kind that the job gets; `lane`: its own.
+
+        `stops_below`: for a guarantee, it also stops jobs that leave their queue less than what this is entitled to.
+        """
         self._draft = draft
         self._shares = shares
         self._lane = lane
+        self._stops_below = stops_below
         self._typed = typed = kind_of(counts)
         #: Numbers of shared levels at which it may take: for its guarantee, for one of its GPU type, and for all that
         #: it is entitled to.
@@ -123,7 +129,8 @@ class Claim:
         for n, (k, slots) in enumerate(zip(candidates.tolist(), rest.tolist(), strict=True)):
             lane, kind = by_lane.lanes[by_lane.lane[k]], int(by_lane.kind[k])
             left = self._least_left(lane, kind)
-            if left and slots <= left and self._may_stop(self._draft.victim_table.victim(k).job):
+            enough = slots <= left or (self._stops_below and self._is_guaranteed(lane))
+            if left and enough and self._may_stop(self._draft.victim_table.victim(k).job):
                 self._lose(lane, kind, slots)
                 found[n] = True
         return found
@@ -161,14 +168,17 @@ class Claim:
 
     def _may_stop(self, victim: Job) -> bool:
         """Whether it may take all of the victim."""
-        depth = self._draft.lane(victim).shared_levels(self._lane)
-        if depth in self._guaranteed | self._of_type:
+        if self._is_guaranteed(self._draft.lane(victim)):
             return True
         after = self._draft.settings.fair_stop_seconds
         if after is None or victim.started_at is None:
             return False
         self._draft.look_at(victim.started_at + after)
         return self._draft.now >= victim.started_at + after
+
+    def _is_guaranteed(self, lane: Lane) -> bool:
+        """Whether what it takes from this lane is within a guarantee."""
+        return lane.shared_levels(self._lane) in self._guaranteed | self._of_type
 
     def _may_lose(self, lane: Lane, held: Held) -> bool:
         """Whether accounts of the lane may lose these amounts, too; if so, they count as lost."""

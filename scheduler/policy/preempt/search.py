@@ -138,8 +138,15 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
         yield from _ways_by_importance(taker) if by_importance else ()
         return
 
-    def attempt(way: Callable[..., None], *, shrinkable: bool, most: int | None = None, **more: VictimOrder) -> Attempt:
-        claim = Claim(draft, shares, lane, counts)
+    def attempt(
+        way: Callable[..., None],
+        *,
+        shrinkable: bool,
+        most: int | None = None,
+        stops_below: bool = False,
+        **more: VictimOrder,
+    ) -> Attempt:
+        claim = Claim(draft, shares, lane, counts, stops_below=stops_below)
         reservations = list(claim.reservations())
         order = claim.victims(by_lane, victims.useful(request), shrinkable=shrinkable, most=most)
         if by_importance:
@@ -154,7 +161,8 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
         first = attempt(_take_in_turn, shrinkable=True)
         yield first
     yield first._replace(way=partial(_take_by_node, victim_order=first.victim_order))
-    yield attempt(_take_whole, shrinkable=False, shrinkable_order=first.victim_order)
+    for stops_below in (False, True):
+        yield attempt(_take_whole, shrinkable=False, stops_below=stops_below, shrinkable_order=first.victim_order)
 
 
 def _give_up(trial: Trial, victim_order: VictimOrder) -> None:
