@@ -126,5 +126,9 @@ class ClusterError(SchedulerError):
     """The cluster could not be observed."""
 
 
+class IssuerError(SchedulerError):
+    """The issuer of OpenID Connect cannot be asked for its keys, or has none that can be used."""
+
+
 class IllegalTransition(SchedulerError):
     """A state machine was asked for an edge that it does not have: a defect of the engine."""

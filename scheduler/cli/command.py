@@ -51,6 +51,15 @@ StateDirOption = Annotated[
         rich_help_panel=COMMON_PANEL,
     ),
 ]
+CaOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="SCHED_CA",
+        metavar="FILE",
+        help="Certificates that vouch for an https:// address (default: from sched login, or those of the system).",
+        rich_help_panel=COMMON_PANEL,
+    ),
+]
 FormatOption = Annotated[
     Format,
     typer.Option("-o", "--output", case_sensitive=False, help="Output format.", rich_help_panel=COMMON_PANEL),
@@ -65,6 +74,7 @@ class Session:
     output: Format = Format.TABLE
     url: str | None = None
     token: str | None = None
+    ca: Path | None = None
     clock: SystemClock = SystemClock()
 
     @property
@@ -73,7 +83,7 @@ class Session:
 
     @cached_property
     def connection(self) -> Connection:
-        return find_daemon(self.url, self.token, self.state_dir)
+        return find_daemon(self.url, self.token, self.state_dir, self.ca)
 
     @cached_property
     def client(self) -> Client:
@@ -95,9 +105,12 @@ CLIENT = (
     _option("url", UrlOption),
     _option("token", TokenOption),
     _option("state_dir", StateDirOption),
+    _option("ca", CaOption),
 )
 #: What a command can be told that does its work here.
 LOCAL = tuple(each for each in CLIENT if each.name in ("output", "state_dir"))
+#: What a command can be told that names its daemon itself.
+NAMED = tuple(each for each in CLIENT if each.name in ("output", "ca"))
 OUTPUT = tuple(each for each in CLIENT if each.name == "output")
 SILENT = tuple(each for each in CLIENT if each.name == "state_dir")
 

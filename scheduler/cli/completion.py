@@ -18,7 +18,7 @@ def _ask(context: typer.Context, words: Callable[[Client], Words]) -> Words:
     """What the daemon says; nothing on any failure, since the user is still typing."""
     given: dict[str, Any] = context.params
     try:
-        connection = find_daemon(given.get("url"), given.get("token"), given.get("state_dir"))
+        connection = find_daemon(given.get("url"), given.get("token"), given.get("state_dir"), given.get("ca"))
         with Client(connection, timeout_seconds=_TIMEOUT_SECONDS) as client:
             return words(client)
     except Exception:

@@ -2,6 +2,7 @@
 
 from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings
 from scheduler.config.load import load_settings
+from scheduler.config.oidc_settings import OidcSettings
 from scheduler.config.settings import (
     EngineSettings,
     HttpSettings,
@@ -20,6 +21,7 @@ __all__ = [
     "KubernetesSettings",
     "LocalSettings",
     "LogSettings",
+    "OidcSettings",
     "PolicyName",
     "PolicySettings",
     "RetentionSettings",

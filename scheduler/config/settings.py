@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from scheduler.bounds import TOKEN_PATTERN
 from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings
 from scheduler.config.numbers import Duration, Factor, Heartbeat, Price, Seconds, SlotSeconds
+from scheduler.config.oidc_settings import OidcSettings
 from scheduler.config.section import PAIRS, WORDS, Section
 from scheduler.config.webhook_secret import with_a_key
 
@@ -354,6 +355,7 @@ class Settings(Section):
     local: LocalSettings = LocalSettings()
     kubernetes: KubernetesSettings = KubernetesSettings()
     http: HttpSettings = HttpSettings()
+    oidc: OidcSettings = OidcSettings()
     retention: RetentionSettings = RetentionSettings()
     usage: UsageSettings = UsageSettings()
     log: LogSettings = LogSettings()

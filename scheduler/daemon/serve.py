@@ -20,6 +20,7 @@ from scheduler.config import Settings
 from scheduler.daemon.decisions import DecisionLog
 from scheduler.daemon.directory_owner import owned
 from scheduler.daemon.engine_thread import EngineThread
+from scheduler.daemon.issuer import open_issuer
 from scheduler.daemon.local_socket import local_socket, logins_of
 from scheduler.daemon.logging import configure_logging
 from scheduler.daemon.opening import DaemonCluster, open_clock, open_cluster, open_store, open_training_jobs
@@ -85,7 +86,7 @@ def run(settings: Settings) -> None:
     """
     configure_logging()
     faulthandler.enable(_STDERR)
-    check_exposure(settings.http)
+    check_exposure(settings.http, settings.oidc)
     check_kinds(settings.webhooks)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     allow_many_connections()
@@ -135,6 +136,7 @@ class Daemon:
         self._reports = ReportBox()
         self._tokens = TokenBook(store.list_tokens, store.tokens_mark)
         self._tokens.look()
+        self._issuer = open_issuer(settings.oidc, self._tokens, clock.monotonic)
         self._access = Access(
             settings.http.token,
             store.secret("worker-token"),
@@ -143,6 +145,7 @@ class Daemon:
             self._tokens,
             clock.wall,
             logins_of(settings.http),
+            None if self._issuer is None else self._issuer.logins,
         )
         self._audit = AuditTrail(store.add_audit, clock.wall)
         self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
@@ -377,6 +380,7 @@ class Daemon:
             Repeating("recurring jobs", self._recurring.sweep, SWEEP_SECONDS),
             Repeating("tokens", self._tokens.look, LOOK_SECONDS),
             self._audit_writer,
+            *(() if self._issuer is None else (self._issuer.upkeep,)),
         )
 
     def _troubles(self) -> list[str]:

@@ -95,7 +95,8 @@ def routes() -> FastAPI:
     )
     install_error_handlers(api)
     api.router.routes[:0] = static.ROUTES
-    scheme = HTTPBearer(auto_error=False, scheme_name="users", description="http.token, or the token of a user")
+    described = "http.token, or the token of a user, of our own or of the issuer of OpenID Connect"
+    scheme = HTTPBearer(auto_error=False, scheme_name="users", description=described)
     users: list[Any] = [Depends(require_role), Security(scheme)]
     for module in _USER_ROUTERS:
         api.include_router(module.router, dependencies=users)

@@ -36,6 +36,8 @@ class IdentifiedBy(StrEnum):
     TOKEN = "token"
     #: By the login of a process of its machine, as the kernel tells it at the UNIX socket.
     LOGIN = "login"
+    #: By a token of the issuer of OpenID Connect.
+    OIDC = "oidc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,14 @@ class Identity:
     by: IdentifiedBy
     #: The token of a user by which it is known.
     token_id: int | None = None
-    #: When that token expires; None: never.
+    #: When its token expires; None: never.
     expires_at: float | None = None
     #: The token that this one was made from, for a live page; None: none.
     made_from: int | None = None
     #: The queue of jobs that name none, as its token says; None: as the members of queues say.
     queue: str | None = None
+    #: Its groups, as the issuer of OpenID Connect names them.
+    groups: frozenset[str] = frozenset()
 
     def owns(self, user: str) -> bool:
         """Whether what belongs to the user may be changed by this identity."""

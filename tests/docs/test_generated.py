@@ -68,6 +68,8 @@ VALUES = {
     ("http", "token"): "0123456789abcdef",
     ("http", "metrics_token"): "fedcba9876543210",
     ("http", "socket"): "/run/sched/sched.sock",
+    ("oidc", "issuer"): "https://login.example.org",
+    ("oidc", "default_role"): "viewer",
     ("policy", "aging_ceilings"): "10,100",
     ("policy", "fair_stop_seconds"): "60.0",
     ("policy", "oversell_utilization_max"): "0.5",

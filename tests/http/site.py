@@ -3,7 +3,7 @@
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 
 from scheduler.clusters.logs.reader import LocalLogs
-from scheduler.config import HttpSettings, Settings
+from scheduler.config import HttpSettings, OidcSettings, Settings
+from scheduler.daemon.issuer import open_issuer
 from scheduler.daemon.recurring import RecurringJobs, new_timers
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.engine.tick import TickReport
@@ -43,14 +44,26 @@ _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 class Site(World):
     """A world whose users and workers come over HTTP. Ticks are the test's."""
 
-    def __init__(self, directory: Path, url: str | None = None, **http: Any) -> None:
-        """`url`: of its database; None: a new one in the directory."""
-        super().__init__(directory, url, settings=Settings(state_dir=directory, http=HttpSettings(port=0, **http)))
+    def __init__(
+        self, directory: Path, url: str | None = None, oidc: Mapping[str, Any] | None = None, **http: Any
+    ) -> None:
+        """`url`: of its database; None: a new one in the directory. `oidc`: settings of its issuer."""
+        settings = Settings(state_dir=directory, http=HttpSettings(port=0, **http), oidc=OidcSettings(**oidc or {}))
+        super().__init__(directory, url, settings=settings)
         self.woken = threading.Event()
         http = self.settings.http
         self.tokens = TokenBook(self.store.list_tokens, self.store.tokens_mark)
         self.tokens.look()
-        self.access = Access(http.token, SECRET, self.board.nonce_of, http.metrics_token, self.tokens, self.clock.wall)
+        self.issuer = open_issuer(settings.oidc, self.tokens, self.clock.monotonic)
+        self.access = Access(
+            http.token,
+            SECRET,
+            self.board.nonce_of,
+            http.metrics_token,
+            self.tokens,
+            self.clock.wall,
+            oidc=None if self.issuer is None else self.issuer.logins,
+        )
         self.audit = AuditTrail(self.store.add_audit, self.clock.wall)
         self.metrics = Metrics(self.board, (), self.clock)
         self.recurring = RecurringJobs(self.store, self.clock, new_timers())

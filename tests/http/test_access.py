@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.config import HttpSettings
+from scheduler.config import HttpSettings, OidcSettings
 from scheduler.errors import ConfigError
 from scheduler.http.auth.access import Access, check_exposure
 from scheduler.model.ids import JobId
@@ -15,14 +15,15 @@ BY_CODE = "/v1/page-tokens"
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])
 def test_loopback_needs_no_token(host: str) -> None:
-    check_exposure(HttpSettings(host=host))
+    check_exposure(HttpSettings(host=host), OidcSettings())
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
 def test_any_other_address_needs_one(host: str) -> None:
     with pytest.raises(ConfigError, match=r"http\.token"):
-        check_exposure(HttpSettings(host=host))
-    check_exposure(HttpSettings(host=host, token=TOKEN))
+        check_exposure(HttpSettings(host=host), OidcSettings())
+    check_exposure(HttpSettings(host=host, token=TOKEN), OidcSettings())
+    check_exposure(HttpSettings(host=host), OidcSettings(issuer="https://login.example.org", audience="sched"))
 
 
 def test_with_a_token_every_route_of_users_needs_it(guarded: Site) -> None:

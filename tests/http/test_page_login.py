@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.http.auth import page_codes
-from scheduler.http.auth.page_codes import CODE_SECONDS, PageCodes
+from scheduler.http.auth.page_codes import CODE_SECONDS, Asker, PageCodes
 from scheduler.http.routes.page_login import PAGE_SECONDS
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 from tests.http.site import TOKEN, Site
@@ -77,8 +77,8 @@ def test_a_code_is_good_for_a_minute_and_only_so_many_wait(monkeypatch: pytest.M
     codes = PageCodes()
     early, late = codes.create(ANN, 0.0), codes.create(ANN, 1.0)
     assert codes.use(early, CODE_SECONDS) is None
-    assert codes.use(late, CODE_SECONDS) == ANN
+    assert codes.use(late, CODE_SECONDS) == Asker(ANN, None)
     assert codes.use(late, CODE_SECONDS) is None
     monkeypatch.setattr(page_codes, "CODES_MAX", 2)
     first, second, third = (codes.create(ANN, 0.0) for _ in range(3))
-    assert [codes.use(code, 1.0) for code in (first, second, third)] == [None, ANN, ANN]
+    assert [codes.use(code, 1.0) for code in (first, second, third)] == [None, Asker(ANN, None), Asker(ANN, None)]

@@ -5,11 +5,13 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from scheduler.cli.client.certificates import refusal, trusting
 from scheduler.cli.client.connection import NOBODY_THERE, Connection
 from scheduler.cli.exits import Cut, Refused, Unavailable, Unreachable
 from scheduler.errors import Conflict, InvalidInput, NotFound, SchedulerError, UserError
 
 if TYPE_CHECKING:
+    import ssl
     from types import TracebackType
 
     import httpx
@@ -38,7 +40,7 @@ class Client:
                 headers=headers,
                 timeout=timeout_seconds,
                 # Loading the certificates takes longer than the request.
-                verify=connection.url.startswith("https:"),
+                verify=_checking(connection),
                 # A proxy for the outside world cannot know this machine's loopback.
                 trust_env=not connection.loopback,
             )
@@ -109,8 +111,8 @@ class Client:
         except UnicodeEncodeError as error:  # bytes of the command line, or escapes of a job file, that are no text
             wrong = ascii(error.object[max(error.start - 20, 0) : error.end])
             raise UserError(f"the request is not UTF-8 text: {wrong} cannot be sent") from None
-        except httpx.ConnectError:
-            raise Unreachable(_nobody_there(self.connection, NOBODY_THERE)) from None
+        except httpx.ConnectError as error:
+            raise Unreachable(_nobody_there(self.connection, refusal(error) or NOBODY_THERE)) from None
         except httpx.TimeoutException:
             seconds = (self._http.timeout.read or 0.0) + wait_seconds
             raise Cut(
@@ -123,6 +125,12 @@ class Client:
         if response.is_success:
             return response
         raise _failure(self.connection, response)
+
+
+def _checking(connection: Connection) -> "bool | ssl.SSLContext":
+    """How the daemon's certificate is checked. Raises `InvalidInput` for a file that holds none to check it with."""
+    encrypted = connection.url.startswith("https:")
+    return trusting(connection.ca) if encrypted and connection.ca is not None else encrypted
 
 
 def login_name() -> str:

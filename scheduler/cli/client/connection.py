@@ -33,6 +33,8 @@ class Connection:
     token_hint: str = _TOKEN_HINT
     #: UNIX socket by which the daemon is asked; None: by its address.
     socket: Path | None = None
+    #: File with the certificates that vouch for the daemon's; None: those of the system do.
+    ca: Path | None = None
 
     @property
     def loopback(self) -> bool:
@@ -65,22 +67,28 @@ class Connection:
         return "http://localhost" if self.url.startswith(_UNIX) else self.url
 
 
-def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> Connection:
-    """Address and token: as given, else as `sched login` stored them, else as the daemon of this machine wrote them.
+def find_daemon(url: str | None, token: str | None, state_dir: Path | None, ca: Path | None = None) -> Connection:
+    """How to ask the daemon: as given, else as `sched login` stored it, else as the daemon of this machine wrote it.
 
     What is stored for one daemon is never sent to another: the token of a login goes to its address only, the token
     file of a state directory to this machine only. A state directory that is given goes before a login; a token that
     is given without an address goes to that of the login.
     Raises `InvalidInput` for an address or a token that cannot be one, and `UserError` for a login that cannot be used.
     """
+    found = _find(url, token, state_dir)
+    return found if ca is None else replace(found, ca=ca)
+
+
+def _find(url: str | None, token: str | None, state_dir: Path | None) -> Connection:
     given, token = checked_url(url) if url else None, checked_token(token, "SCHED_TOKEN")
     login = read_login() if state_dir is None and not (given and token) else None
     if login is not None and given in (None, login.url):
         origin = f"from {login_file()}"
         if token is not None:
-            return connection_to(login.url, token, origin)
+            return replace(connection_to(login.url, token, origin), ca=login.ca)
         stored = checked_token(login.token, str(login_file()))
-        return connection_to(login.url, stored, origin, f"{origin}: use sched login again")
+        hint = f"{origin}: use sched login again"
+        return replace(connection_to(login.url, stored, origin, hint), ca=login.ca)
     directory = (state_dir or DEFAULT_STATE_DIR).expanduser()
     if given is not None:
         return _with_written_token(connection_to(given, token), directory)

@@ -13,10 +13,12 @@ _FILE_BYTES_MAX = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A daemon and the token for it."""
+    """A daemon, and how to be let in."""
 
     url: str
     token: str
+    #: File with the certificates that vouch for the daemon's; None: those of the system do.
+    ca: Path | None = None
 
 
 def login_file() -> Path:
@@ -37,12 +39,12 @@ def read_login() -> Login | None:
         raise UserError(f"{path}: other users can read the token in it: chmod 600 it, or use sched logout")
     try:
         document = json.loads(text)
-        url, token = document["url"], document["token"]
-    except (ValueError, KeyError, TypeError):
-        url = token = None
-    if not isinstance(url, str) or not isinstance(token, str):
+        url, token, ca = document["url"], document["token"], document.get("ca")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        url = token = ca = None
+    if not isinstance(url, str) or not isinstance(token, str) or not isinstance(ca, str | None):
         raise UserError(f"{path}: is damaged: use sched login again, or sched logout")
-    return Login(url, token)
+    return Login(url, token, None if ca is None else Path(ca))
 
 
 def write_login(login: Login) -> Path:
@@ -52,11 +54,16 @@ def write_login(login: Login) -> Path:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
-            file.write(json.dumps({"url": login.url, "token": login.token}) + "\n")
+            file.write(json.dumps(_document(login)) + "\n")
         new.replace(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from None
     return path
+
+
+def _document(login: Login) -> dict[str, str]:
+    named = {"url": login.url, "token": login.token}
+    return named if login.ca is None else {**named, "ca": str(login.ca.absolute())}
 
 
 def forget_login() -> bool:

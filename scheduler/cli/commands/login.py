@@ -1,6 +1,7 @@
 """`sched login`, `sched logout` and `sched whoami`: who the user is to the daemon."""
 
 import sys
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -8,7 +9,7 @@ import typer
 from scheduler.cli.client.client import Client
 from scheduler.cli.client.connection import checked_token, checked_url, connection_to
 from scheduler.cli.client.login import Login, forget_login, login_file, write_login
-from scheduler.cli.command import OUTPUT, USERS, Session, command
+from scheduler.cli.command import NAMED, OUTPUT, USERS, Session, command
 from scheduler.cli.render.output import emit_json, fields, note, say, show
 from scheduler.cli.render.times import stamp
 from scheduler.errors import UserError
@@ -19,28 +20,31 @@ _HOW = {
     "nothing": "not at all: the daemon is open to its machine",
     "http.token": "by http.token",
     "login": "by the login on its machine",
+    "oidc": "by a token of its issuer (OpenID Connect)",
 }
 #: Longer lines are no token.
-_TOKEN_LENGTH_MAX = 4096
+_TOKEN_LENGTH_MAX = 16 * 1024
+#: What a terminal takes as one line; the rest is lost without a word.
+_TYPED_LENGTH_MAX = 4095
 
 
 def login(
     session: Session,
     url: Annotated[str, typer.Argument(metavar="URL", help="Address of the daemon.")],
 ) -> None:
-    """Store the address of a daemon and a token, which other commands then use.
+    """Store the address of a daemon, a token and --ca, which other commands then use.
 
     The token is asked for without being shown, or read from stdin where that is no terminal. The daemon must accept it.
     --url, --token and --state-dir, and their variables, go before the stored login.
     """
-    connection = connection_to(checked_url(url), _read_token())
+    connection = replace(connection_to(checked_url(url), _read_token()), ca=session.ca)
     if not connection.url.startswith("https:") and not connection.loopback:
         note(f"the token travels unencrypted to {connection.url}: use https where others share the network")
     with Client(connection) as client:
         view = client.get("/v1/whoami")
     if view["identified_by"] in ("nothing", "login"):
         raise UserError(f"{connection.url} has no tokens: it takes you for {_who(view)} without one, nothing is stored")
-    path = write_login(Login(connection.url, connection.token or ""))
+    path = write_login(Login(connection.url, connection.token or "", connection.ca))
     if session.json:
         emit_json(view)
     else:
@@ -63,7 +67,7 @@ def whoami(session: Session) -> None:
         emit_json(view)
         return
     rows = [("user", view["user"] or "-"), ("role", view["role"]), ("known", _how(view))]
-    if view["token_id"] is not None:
+    if view["identified_by"] in ("token", "oidc"):
         rows.append(("expires", _expiry(view["expires_at"])))
     if view.get("queue") is not None:
         rows.append(("queue", view["queue"]))
@@ -75,6 +79,8 @@ def _read_token() -> str:
     """Raises `UserError` where there is none."""
     if sys.stdin.isatty():
         text = str(typer.prompt("Token", hide_input=True, err=True))
+        if len(text) >= _TYPED_LENGTH_MAX:
+            raise UserError("the token is longer than a line of a terminal: use sched login URL < token-file")
     else:
         text = sys.stdin.readline(_TOKEN_LENGTH_MAX)
     token = checked_token(text, "stdin")
@@ -96,6 +102,6 @@ def _expiry(at: float | None) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "login", USERS, common=OUTPUT)(login)
+    command(app, "login", USERS, common=NAMED)(login)
     command(app, "logout", USERS, common=OUTPUT)(logout)
     command(app, "whoami", USERS)(whoami)

@@ -62,10 +62,15 @@ def _queue_of(submitter: Submitter, queues: Queues, spec: JobSpec, groups: Colle
 
 
 def _groups(services: Services, submitter: Submitter, queues: Queues, user: str) -> Collection[str]:
-    """The groups of the user, known only of a login of this machine who submits; asked for only if a queue has any."""
+    """The groups of the user, known only of who submits, as a login of this machine or as a user of the issuer.
+
+    Those of a login are asked for only if a queue has any.
+    """
     identity = submitter.identity
-    if identity.by is not IdentifiedBy.LOGIN or identity.user != user:
+    if identity.user != user or identity.by not in (IdentifiedBy.LOGIN, IdentifiedBy.OIDC):
         return ()
+    if identity.by is IdentifiedBy.OIDC:
+        return identity.groups
     if not any(member.startswith(GROUP_PREFIX) for queue in queues.values() for member in queue.members):
         return ()
     return services.groups_of(user)

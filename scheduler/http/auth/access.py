@@ -1,4 +1,4 @@
-"""Who calls: by the token of a user, of Prometheus or of a job's workers, or by the login of a local process."""
+"""Who calls: by the token of a user, of an issuer, of Prometheus or of a job's workers, or by a local login."""
 
 import hashlib
 import hmac
@@ -6,27 +6,22 @@ import ipaddress
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from scheduler.config import HttpSettings
+from scheduler.config import HttpSettings, OidcSettings
 from scheduler.errors import ConfigError
 from scheduler.http.auth.login_names import LoginNames
+from scheduler.http.auth.stranger import Stranger
 from scheduler.http.auth.tokens import NO_TOKENS, TokenBook
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.ids import JobId, job_key
 
+if TYPE_CHECKING:
+    from scheduler.http.auth.oidc.logins import OidcLogins
+
 _SCHEME = b"bearer "
 _OF_THIS_MACHINE = Identity(None, Role.ADMIN, IdentifiedBy.NOTHING)
 _CONFIGURED = Identity(None, Role.ADMIN, IdentifiedBy.CONFIGURED)
-
-
-@dataclass(frozen=True, slots=True)
-class Stranger:
-    """A caller that is nobody the daemon knows."""
-
-    #: Why, in one line.
-    why: str
-    #: Whose token it sends, which opens nothing any more; None: nobody's.
-    user: str | None = None
 
 
 _NO_TOKEN = Stranger("no token: send Authorization: Bearer TOKEN with your own token, or http.token of the daemon")
@@ -64,9 +59,14 @@ class Access:
         tokens: TokenBook = NO_TOKENS,
         now: Callable[[], float] = lambda: 0.0,
         logins: Logins = NO_LOGINS,
+        oidc: "OidcLogins | None" = None,
     ) -> None:
-        """`nonce_of`: returns the nonce of a job, None for an unknown one. `now`: the clock by which tokens expire."""
+        """`nonce_of`: returns the nonce of a job, None for an unknown one. `now`: the clock by which tokens expire.
+
+        `oidc`: the users of an issuer of OpenID Connect, if there is one.
+        """
         self._logins = logins
+        self._oidc = oidc
         self._user_token = user_token.encode() if user_token is not None else None
         self._metrics_token = metrics_token.encode() if metrics_token is not None else None
         self._secret = worker_secret
@@ -76,8 +76,8 @@ class Access:
 
     @property
     def open_to_users(self) -> bool:
-        """Whether users need no token: there is none, and never was, and nobody else may use the UNIX socket."""
-        return self._user_token is None and not self._tokens.in_use and not self._logins.shared
+        """Whether users need no token: there is none, and never was, and nobody else is let in in another way."""
+        return self._user_token is None and not self._tokens.in_use and not self._logins.shared and self._oidc is None
 
     def worker_token(self, job_id: JobId, nonce: str) -> str:
         """Token for discover_hosts and the worker calls of this job, and for nothing else: `<nonce>.<signature>`.
@@ -90,7 +90,7 @@ class Access:
 
     def worker_nonce(self, authorization: bytes | None, job_id: JobId) -> str | None:
         """The nonce in a worker token of the job with this id; None: the token is not one."""
-        token = _bearer(authorization)
+        token = bearer(authorization)
         nonce = token.rpartition(b".")[0].decode("latin-1")
         return nonce if hmac.compare_digest(token, self.worker_token(job_id, nonce).encode("latin-1")) else None
 
@@ -99,13 +99,15 @@ class Access:
 
         A token that is sent counts there too, unless the daemon has none.
         """
-        secret = _bearer(authorization)
+        secret = bearer(authorization)
         if peer_uid is not None and (self.open_to_users or not secret):
             return self._logins.identity(peer_uid)
         if self.open_to_users:
             return _OF_THIS_MACHINE
         if self._user_token is not None and hmac.compare_digest(secret, self._user_token):
             return _CONFIGURED
+        if self._oidc is not None and self._oidc.concerns(secret):
+            return self._oidc.identify(secret, self._now())
         token = self._tokens.find(secret)
         if token is None:
             return _UNKNOWN if secret else _NO_TOKEN
@@ -115,13 +117,16 @@ class Access:
         by = IdentifiedBy.TOKEN
         return Identity(token.user, token.role, by, token.id, token.expires_at, token.made_from, token.queue)
 
-    async def learn(self, peer_uid: int, now: float) -> None:
-        """Learn the login of a user who comes by the UNIX socket, before it is identified."""
-        await self._logins.names.learn(peer_uid, now)
+    async def learn(self, authorization: bytes | None, peer_uid: int | None, now: float) -> None:
+        """Learn what it takes to identify a caller: the login at the UNIX socket, or the issuer's key."""
+        if peer_uid is not None:
+            await self._logins.names.learn(peer_uid, now)
+        if self._oidc is not None and self._oidc.concerns(secret := bearer(authorization)):
+            await self._oidc.learn(secret)
 
     def metrics_may(self, authorization: bytes | None) -> bool:
         """Whether the caller may read metrics, by the metrics token."""
-        return self._metrics_token is not None and hmac.compare_digest(_bearer(authorization), self._metrics_token)
+        return self._metrics_token is not None and hmac.compare_digest(bearer(authorization), self._metrics_token)
 
     def worker_may(self, authorization: bytes | None, job_id: JobId) -> bool:
         """Whether the caller is a worker of the job, by its token."""
@@ -129,7 +134,8 @@ class Access:
         return nonce is not None and self._nonce_of(job_id) in (nonce, None)
 
 
-def _bearer(authorization: bytes | None) -> bytes:
+def bearer(authorization: bytes | None) -> bytes:
+    """The token in the header; empty: there is none."""
     if authorization is None or authorization[: len(_SCHEME)].lower() != _SCHEME:
         return b""
     return authorization[len(_SCHEME) :].strip()
@@ -145,10 +151,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_exposure(settings: HttpSettings) -> None:
-    """Raise `ConfigError` for a reachable address without a token: every client could run commands here."""
-    if settings.token is None and not is_loopback(settings.host):
+def check_exposure(http: HttpSettings, oidc: OidcSettings) -> None:
+    """Raise `ConfigError` for a reachable address without tokens: every client could run commands here."""
+    if http.token is None and oidc.issuer is None and not is_loopback(http.host):
         raise ConfigError(
-            f"http.host {settings.host} is reachable from other machines: set http.token (SCHED_HTTP__TOKEN), "
+            f"http.host {http.host} is reachable from other machines: set http.token (SCHED_HTTP__TOKEN), "
             "or listen on 127.0.0.1"
         )

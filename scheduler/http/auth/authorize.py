@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.types import Scope
 
-from scheduler.http.auth.access import Stranger
 from scheduler.http.auth.rules import ADMINISTER, RULES
-from scheduler.http.errors import ErrorCode, Refusal
+from scheduler.http.auth.stranger import Stranger
+from scheduler.http.errors import RETRY_AFTER_SECONDS, ErrorCode, Refusal
 from scheduler.http.server.peer import uid_in
 from scheduler.http.services import Services, ServicesDep
 from scheduler.model.identity import IdentifiedBy, Identity, Role
@@ -40,16 +40,23 @@ def unauthorized(message: str) -> Refusal:
     return Refusal(401, ErrorCode.UNAUTHORIZED, message, headers={"www-authenticate": "Bearer"})
 
 
+def refusal_of(caller: Stranger, besides: str = "") -> Refusal:
+    """The refusal of a caller that is not known. `besides`: what else would have been accepted."""
+    if caller.unchecked:
+        return Refusal(503, ErrorCode.UNAVAILABLE, caller.why, headers={"retry-after": str(RETRY_AFTER_SECONDS)})
+    return unauthorized(f"{caller.why}{besides}")
+
+
 def forbidden(message: str, field: str | None = None) -> Refusal:
     """The refusal of a caller that is known and may not do this."""
     return Refusal(403, ErrorCode.FORBIDDEN, message, field=field)
 
 
 async def identity_of(request: Request) -> Identity:
-    """The user who calls. Raises 401 with the reason if there is none."""
+    """The user who calls. Raises 401 with the reason if there is none, 503 where that cannot be said for now."""
     caller = caller_of(request)
     if isinstance(caller, Stranger):
-        raise unauthorized(caller.why)
+        raise refusal_of(caller)
     return caller
 
 
@@ -81,7 +88,7 @@ async def require_metrics(request: Request, services: ServicesDep) -> None:
     """Raise 401 unless the caller is a user or has the metrics token."""
     caller = caller_of(request)
     if isinstance(caller, Stranger) and not services.access.metrics_may(authorization_of(request)):
-        raise unauthorized(f"{caller.why}, or http.metrics_token")
+        raise refusal_of(caller, ", or http.metrics_token")
 
 
 def may_work(caller: Identity | Stranger) -> bool:

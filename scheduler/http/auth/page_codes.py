@@ -7,6 +7,7 @@ was used opens nothing.
 import secrets
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 
 from scheduler.model.identity import Identity
 
@@ -16,24 +17,33 @@ CODES_MAX = 1000
 _CODE_BYTES = 32
 
 
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asked for a code."""
+
+    identity: Identity
+    #: The token for its browser; None: a new one is made.
+    token: str | None
+
+
 class PageCodes:
     """The codes that one daemon has given out. They are not known to other replicas, nor after a restart."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         #: Who asked for each, and until when it is good.
-        self._codes: OrderedDict[str, tuple[Identity, float]] = OrderedDict()
+        self._codes: OrderedDict[str, tuple[Asker, float]] = OrderedDict()
 
-    def create(self, identity: Identity, now: float) -> str:
-        """A new code, by which a browser becomes this identity."""
+    def create(self, identity: Identity, now: float, token: str | None = None) -> str:
+        """A new code, by which a browser becomes this identity. `token`: the one that the browser gets then."""
         code = secrets.token_urlsafe(_CODE_BYTES)
         with self._lock:
-            self._codes[code] = (identity, now + CODE_SECONDS)
+            self._codes[code] = (Asker(identity, token), now + CODE_SECONDS)
             if len(self._codes) > CODES_MAX:
                 self._codes.popitem(last=False)
         return code
 
-    def use(self, code: str, now: float) -> Identity | None:
+    def use(self, code: str, now: float) -> Asker | None:
         """Who asked for the code, which opens nothing any more; None: it was used, is too old, or was never given."""
         with self._lock:
             found = self._codes.pop(code, None)

@@ -6,7 +6,7 @@ Another replica learns of a new or a revoked token when it looks the next time, 
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from scheduler.errors import StoreError
@@ -17,6 +17,8 @@ from scheduler.store.records import TokenList
 LOOK_SECONDS = 1.0
 #: Looks between two readings where nothing seems to have changed.
 LOOKS_MAX = 30
+#: Name of the tokens that users get for live pages.
+PAGE_NAME = "page"
 #: Random bytes of a secret.
 SECRET_BYTES = 32
 
@@ -59,6 +61,8 @@ class TokenBook:
         self._seen: tuple[int, ...] | None = None
         self._looks_left = LOOKS_MAX
         self._tokens: dict[str, UserToken] = {}
+        #: By user, without those of live pages.
+        self._held: dict[str, list[UserToken]] = {}
         #: Whether any token was ever created; one that has expired, was revoked or cannot be read counts.
         self.in_use = False
 
@@ -79,6 +83,7 @@ class TokenBook:
                 return
             found = self._read()
             self._tokens = {token.digest: token for token in found.tokens}
+            self._held = _by_user(found.tokens)
             self.in_use = bool(found.tokens or found.unreadable)
             self._seen, self._looks_left = mark, LOOKS_MAX
 
@@ -88,6 +93,18 @@ class TokenBook:
         It is found by its digest: how long that takes says nothing about the secrets of others.
         """
         return self._tokens.get(digest_of(secret)) if secret.startswith(TOKEN_PREFIX.encode()) else None
+
+    def held_by(self, user: str, now: float) -> UserToken | None:
+        """A valid token of this user that somebody else gave it; None: there is none."""
+        return next((token for token in self._held.get(user, ()) if token.why_not(now) is None), None)
+
+
+def _by_user(tokens: Iterable[UserToken]) -> dict[str, list[UserToken]]:
+    held: dict[str, list[UserToken]] = {}
+    for token in tokens:
+        if token.name != PAGE_NAME or token.created_by != token.user:
+            held.setdefault(token.user, []).append(token)
+    return held
 
 
 #: Of a daemon without tokens of users.

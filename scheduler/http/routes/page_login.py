@@ -1,19 +1,20 @@
 """How a browser logs in to the live page: `sched page` gets a code, and the page a token for it."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.http.auth.authorize import IdentityDep, unauthorized
-from scheduler.http.auth.page_codes import CODE_SECONDS
-from scheduler.http.auth.tokens import new_token
+from scheduler.http.auth.access import bearer
+from scheduler.http.auth.authorize import IdentityDep, authorization_of, unauthorized
+from scheduler.http.auth.page_codes import CODE_SECONDS, Asker
+from scheduler.http.auth.tokens import PAGE_NAME, new_token
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.token_requests import PageLoginRequest
 from scheduler.http.services import Services, ServicesDep
-from scheduler.model.identity import Identity
+from scheduler.model.identity import IdentifiedBy
 
 router = APIRouter(tags=["users"])
 #: For browsers, which are nobody yet.
@@ -36,9 +37,13 @@ class PageTokenView(TypedDict):
 
 
 @router.post("/v1/page-codes", status_code=201, response_model=PageCodeView, responses=documented())
-def create_page_code(services: ServicesDep, identity: IdentityDep) -> Response:
+def create_page_code(request: Request, services: ServicesDep, identity: IdentityDep) -> Response:
     """Create a code by which the live page logs in as the caller, at this replica."""
-    code = None if services.access.open_to_users else services.page_codes.create(identity, services.clock.monotonic())
+    code = None
+    if not services.access.open_to_users:
+        # Only the issuer makes tokens of its users: their pages use the one that they have.
+        token = bearer(authorization_of(request)).decode() if identity.by is IdentifiedBy.OIDC else None
+        code = services.page_codes.create(identity, services.clock.monotonic(), token)
     view: PageCodeView = {"code": code}
     return JsonResponse(view, status_code=201, headers={"cache-control": "no-store"})
 
@@ -53,16 +58,19 @@ def create_page_code(services: ServicesDep, identity: IdentityDep) -> Response:
 def create_page_token(services: ServicesDep, body: Body) -> Response:
     """Create the token of a live page, for a code. It ends with the token of who asked for the code."""
     wanted = parse_request(PageLoginRequest, body)
-    identity = services.page_codes.use(wanted.code, services.clock.monotonic())
-    if identity is None:
+    asker = services.page_codes.use(wanted.code, services.clock.monotonic())
+    if asker is None:
         raise unauthorized(f"the code was used, or is older than {CODE_SECONDS:g} s: use sched page again")
-    token, expires_at = _token_of(services, identity)
+    token, expires_at = _token_of(services, asker)
     view: PageTokenView = {"token": token, "expires_at": expires_at}
     return JsonResponse(view, status_code=201, headers={"cache-control": "no-store"})
 
 
-def _token_of(services: Services, identity: Identity) -> tuple[str, float | None]:
-    """A token for the page of this identity, and when it expires."""
+def _token_of(services: Services, asker: Asker) -> tuple[str, float | None]:
+    """A token for the page of who asked, and when it expires."""
+    identity = asker.identity
+    if asker.token is not None:
+        return asker.token, identity.expires_at
     if identity.user is None:
         return services.settings.http.token or "", None
     now = services.clock.wall()
@@ -71,7 +79,7 @@ def _token_of(services: Services, identity: Identity) -> tuple[str, float | None
     secret, token = new_token(
         identity.user,
         identity.role,
-        "page",
+        PAGE_NAME,
         now=now,
         created_by=identity.user,
         expires_at=expires_at,

@@ -32,13 +32,14 @@ class WhoamiView(TypedDict):
     user: str | None
     #: What it may do.
     role: RoleName
-    #: How the daemon knows it: `nothing` (the daemon is open to its machine), `http.token`, `token` or `login`.
-    identified_by: Literal["nothing", "http.token", "token", "login"]
-    #: Id of its token; null: it has none.
+    #: How the daemon knows it: `nothing` (the daemon is open to its machine), `http.token`, `token`, `login`, or `oidc`
+    #: (by a token of the issuer of OpenID Connect).
+    identified_by: Literal["nothing", "http.token", "token", "login", "oidc"]
+    #: Id of its own token; null: it has none.
     token_id: int | None
-    #: When that token expires; unix seconds; null: never.
+    #: When its token expires; unix seconds; null: never.
     expires_at: float | None
-    #: The queue of its jobs that name none, as the token says; null: the one of which it is a member.
+    #: The queue of its jobs that name none, as its token or groups say; null: the one of which it is a member.
     queue: str | None
 
 

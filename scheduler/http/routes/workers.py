@@ -9,8 +9,8 @@ from typing_extensions import TypedDict
 from scheduler import bounds
 from scheduler.engine.board import Known
 from scheduler.errors import Conflict, InvalidInput
-from scheduler.http.auth.access import Stranger
-from scheduler.http.auth.authorize import authorization_of, caller_of, may_work, unauthorized
+from scheduler.http.auth.authorize import authorization_of, caller_of, may_work, refusal_of, unauthorized
+from scheduler.http.auth.stranger import Stranger
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import Refusal, documented
 from scheduler.http.hosts import HostAnswer, unchanged, wants_json
@@ -90,7 +90,7 @@ async def require_worker(request: Request, services: ServicesDep, job_id: JobNum
 async def require_reader(request: Request, services: ServicesDep, job_id: JobNumber) -> None:
     caller = caller_of(request)
     if isinstance(caller, Stranger) and not services.access.worker_may(authorization_of(request), JobId(job_id)):
-        raise unauthorized(f"{caller.why}, or the worker token of this job")
+        raise refusal_of(caller, ", or the worker token of this job")
 
 
 @router.get(

@@ -14,8 +14,8 @@ import structlog
 from fastapi import Request
 from starlette.types import Message, Scope, Send
 
-from scheduler.http.auth.access import Stranger
 from scheduler.http.auth.rules import RULES
+from scheduler.http.auth.stranger import Stranger
 from scheduler.model.audit import NOBODY, AuditRecord
 from scheduler.model.identity import IdentifiedBy, Identity
 

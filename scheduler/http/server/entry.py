@@ -14,8 +14,9 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scheduler.http.auth.access import Access, Stranger, is_loopback
+from scheduler.http.auth.access import Access, is_loopback
 from scheduler.http.auth.authorize import CALLER, authorization_in
+from scheduler.http.auth.stranger import Stranger
 from scheduler.http.errors import ErrorCode, Refusal, error_response
 from scheduler.http.hosts import HostAnswer, HostAnswers, unchanged, wants_json
 from scheduler.http.runtime.audit import AuditTrail
@@ -59,8 +60,7 @@ class Entry:
             return
         authorization = authorization_in(scope)
         uid = uid_in(scope)
-        if uid is not None:
-            await self.access.learn(uid, asyncio.get_running_loop().time())
+        await self.access.learn(authorization, uid, asyncio.get_running_loop().time())
         scope[CALLER] = caller = self.access.identify(authorization, uid)
         asks = scope["path"].endswith(_SUFFIX) and scope["method"] == "GET"
         if asks:

@@ -1,0 +1,1 @@
+"""Logins by OpenID Connect, with a real issuer and a served site."""
