@@ -13,6 +13,8 @@ from scheduler.errors import InvalidInput
 
 DEFAULT_URL = "http://127.0.0.1:8470"
 DEFAULT_STATE_DIR = Path("~/.sched")
+#: Of the daemon of the whole machine.
+SYSTEM_SOCKET = Path("/run/sched/sched.sock")
 _FILE_BYTES_MAX = 64 * 1024
 NOBODY_THERE = "nobody listens there"
 _UNIX = "unix://"
@@ -65,8 +67,12 @@ class Connection:
         return "http://localhost" if self.url.startswith(_UNIX) else self.url
 
 
-def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> Connection:
+def find_daemon(
+    url: str | None, token: str | None, state_dir: Path | None, system_socket: Path = SYSTEM_SOCKET
+) -> Connection:
     """Address and token: as given, else as `sched login` stored them, else as the daemon of this machine wrote them.
+
+    Where the user has no daemon and nothing is given, that of the whole machine is asked, by its UNIX socket.
 
     What is stored for one daemon is never sent to another: the token of a login goes to its address only, the token
     file of a state directory to this machine only. A state directory that is given goes before a login; a token that
@@ -85,6 +91,8 @@ def find_daemon(url: str | None, token: str | None, state_dir: Path | None) -> C
     if given is not None:
         return _with_written_token(connection_to(given, token), directory)
     written, socket_path = _written(directory / "daemon.json")
+    if written is None and token is None and state_dir is None and system_socket.is_socket():
+        return connection_to(f"{_UNIX}{system_socket}", None)
     origin = f"from {directory / 'daemon.json'}" if written else ""
     found = connection_to(checked_url(written or DEFAULT_URL), token, origin)
     if socket_path is not None and token is None:
