@@ -11,7 +11,7 @@ from scheduler.cli.settings import ConfigOption, DatabaseOption, settings_from
 from scheduler.errors import ConfigError
 
 SYSTEM_CONFIG = Path("/etc/sched/sched.toml")
-_SYSTEM_DEFAULTS = {"state_dir": "/var/lib/sched", "http": {"socket": str(SYSTEM_SOCKET)}}
+SYSTEM_DEFAULTS = {"state_dir": "/var/lib/sched", "http": {"socket": str(SYSTEM_SOCKET)}}
 
 
 def serve(
@@ -61,7 +61,7 @@ def serve(
         run(settings_from(session, config, given))
         return
     config = config or (SYSTEM_CONFIG if SYSTEM_CONFIG.exists() else None)
-    run(settings_from(session, config, {**given, "system": {"enabled": True}}, _SYSTEM_DEFAULTS))
+    run(settings_from(session, config, {**given, "system": {"enabled": True}}, SYSTEM_DEFAULTS))
 
 
 def _token(path: Path | None) -> str | None:
