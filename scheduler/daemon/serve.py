@@ -38,7 +38,7 @@ from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
 from scheduler.daemon.service_manager import ServiceManager
 from scheduler.daemon.state_dir import ADDRESS_FILE, announced, claimed, identity
-from scheduler.daemon.system import settle_whose_jobs
+from scheduler.daemon.system import get_ready, tell_whose_jobs
 from scheduler.daemon.tracing import traced_engines
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
 from scheduler.daemon.watchdog import Watchdog, dump_stacks, save_inputs, start_anew
@@ -97,7 +97,7 @@ def run(settings: Settings) -> None:
     faulthandler.enable(_STDERR)
     check_exposure(settings.http)
     check_kinds(settings.webhooks)
-    settle_whose_jobs(settings)
+    get_ready(settings)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     allow_many_connections()
     with stopped_by_signals(), ExitStack() as stack:
@@ -209,6 +209,7 @@ class Daemon:
             stack.callback(self._webhook_senders.stop)
             self._start_timers(stack)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
+            tell_whose_jobs(self._settings)
             server = Server(app, connections, self._finish, ServiceManager.of(os.environ))
             server.run(sockets=[bound] if local is None else [bound, local])
             if not server.started:

@@ -41,11 +41,16 @@ def check_system(settings: Settings) -> None:
         )
 
 
-def settle_whose_jobs(settings: Settings) -> None:
-    """Say as whom jobs run, and get ready to start them as their users. Raises `ConfigError` as `check_system`."""
+def get_ready(settings: Settings) -> None:
+    """Let this process be fit to start jobs as their users, where it has to. Raises `ConfigError` as `check_system`."""
     if settings.system.enabled:
         check_system(settings)
         _take_charge(settings)
+
+
+def tell_whose_jobs(settings: Settings) -> None:
+    """Log as whom jobs run."""
+    if settings.system.enabled:
         log.info("jobs run as their users")
     elif settings.cluster == "local":
         log.info("all jobs run as the user of the daemon", user=own_login())

@@ -2,14 +2,19 @@
 
 import json
 import os
+import socket
 import stat
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from scheduler.clusters.local.accounts import Accounts
 from scheduler.clusters.local.processes import read_process
+from scheduler.clusters.local.wire import PROTOCOL, Notice, encode, listen
 from scheduler.config import LocalSettings, SystemSettings
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import EndCause, Phase
@@ -293,7 +298,30 @@ def test_a_worker_without_an_account_is_not_started_and_says_why(machine: Machin
     assert not (machine.directory / "ran").exists()
 
 
-def test_a_supervisor_that_is_killed_at_a_launch_leaves_no_process_that_nobody_knows(machine: Machine) -> None:
+def test_a_supervisor_that_knows_no_users_is_given_no_workers(logins: tuple[Path, Login, Login]) -> None:
+    """It would start them as root. The words on the socket are those of an older version."""
+    _, ann, _ = logins
+    with ExitStack() as stack:
+        state = Path(stack.enter_context(TemporaryDirectory()))
+        listener = stack.enter_context(listen(state))
+        links: list[socket.socket] = []
+
+        def serve() -> None:
+            links.append(listener.accept()[0])
+            links[0].sendall(encode(Notice(protocol=PROTOCOL, pid=os.getpid(), workers=[])))
+
+        older = threading.Thread(target=serve)
+        older.start()
+        world = LocalWorld(state, accounts=Accounts.of(SystemSettings()))
+        stack.callback(world.cluster.close)
+        older.join()
+        stack.callback(links[0].close)
+        [refused] = world.apply([world.action("1-1", "true", user=ann.name)])
+        assert "older version, which starts nothing as its user" in refused.error
+        assert not world.cluster.observe().workers
+
+
+def test_a_worker_outlives_its_supervisor_and_the_next_one_knows_it(machine: Machine) -> None:
     ready = machine.post("ready")
     machine.world.shell("1-1", f"echo up > {ready.path}; sleep 600", user=machine.ann.name)
     ready.read()

@@ -149,6 +149,7 @@ class LocalWorkers:
         failure, worker.birth = birth.failure(), None
         if failure is not None:
             self._by_pid.pop(worker.pid, None)
+            worker.exit_code = None  # of a process that never was the program
             self._fail_launch(worker, failure)
             return
         self._runs(worker)
