@@ -1,6 +1,8 @@
 """A plan in the making: the decisions so far, and the ledger that they leave."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -19,6 +21,11 @@ from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.standing import standing_of
 from scheduler.policy.snapshot.usage_index import held_by
+
+#: Number of jobs for which one plan takes from others, so that it is made fast in any cluster; the next one goes on.
+TAKERS_MAX = 128
+#: Time until the next plan goes on, in seconds.
+GO_ON_SECONDS = 1.0
 
 
 class Draft:
@@ -44,10 +51,12 @@ class Draft:
         self.growing: set[JobId] = set()
         self.shrinks: dict[JobId, list[Shrink]] = {}
         self.stops: dict[JobId, StopJob] = {}
+        #: Jobs for which this draft takes from others.
+        self.takers: set[JobId] = set()
         #: Capacity held for queued jobs, in the order in which it was held.
         self.holding: dict[JobId, Placements] = {}
-        #: Jobs with held capacity, by priority.
-        self._holders: dict[int, dict[JobId, Job]] = {}
+        #: Jobs with held capacity, by queue, as the own account of lanes.
+        self._holders: defaultdict[str, dict[JobId, Job]] = defaultdict(dict)
         self._held_below = SumsBelow(len(self.ledger.nodes), self._pour_between)
         self.waiting: dict[JobId, Waiting] = {}
         self.next_look_at: float | None = None
@@ -96,6 +105,13 @@ class Draft:
             return True
         counts = shares.standing.typed(group[1], job.shape.slots)
         return shares.room(lane, counts) and (job.spec.preemptible or shares.pins(lane, counts))
+
+    def may_take(self, job_id: JobId | None = None) -> bool:
+        """Whether this draft may take for the job, or for one more: the rest are looked at again soon."""
+        if job_id in self.takers or len(self.takers) < TAKERS_MAX:
+            return True
+        self.look_at(self.now + GO_ON_SECONDS)
+        return False
 
     def may_reclaim(self, lane: Lane) -> bool:
         """Whether running jobs of the lane might take from other queues."""
@@ -151,13 +167,13 @@ class Draft:
     def hold(self, job: Job, placements: Placements) -> None:
         """Hold capacity for the waiting job."""
         self.holding[job.id] = placements
-        self._holders.setdefault(job.priority, {})[job.id] = job
+        self._holders[self.lane(job).own][job.id] = job
         self._hold(job, 1)
 
     def unhold(self, job: Job) -> Placements:
         """Stop holding capacity for the job; returns what was held for it."""
         self._hold(job, -1)
-        del self._holders[job.priority][job.id]
+        del self._holders[self.lane(job).own][job.id]
         return self.holding.pop(job.id)
 
     def held_for(self, job: Job) -> list[tuple[int, Amount]]:
@@ -165,20 +181,27 @@ class Draft:
         each = zip(shapes_of(job), self.holding[job.id], strict=True)
         return [piece for shape, placement in each for piece in self.places.amounts(placement, shape)]
 
-    def holders_below(self, priority: int) -> Iterator[Job]:
-        """Waiting jobs of lower priority with held capacity."""
-        for other, holders in self._holders.items():
-            if other < priority:
-                yield from holders.values()
-
     def dominated_by(self, job: Job) -> list[Job]:
         """Waiting jobs whose reservation this one may take over, least important first."""
-        holders = (holder for holder in self.holders_below(job.priority) if self.outranks(job, holder))
-        return self.order.queue(holders)[::-1]
+        lane = self.lane(job)
+        queues = self._holders if lane is TOP else (lane.own,)
+        holders = (holder for queue in queues for holder in self.holders_in(queue))
+        return self.order.queue(holder for holder in holders if self.outranks(job, holder))[::-1]
 
-    def holders_of(self, priority: int) -> Iterable[Job]:
-        """Waiting jobs of this priority with held capacity."""
-        return self._holders.get(priority, {}).values()
+    def holders_in(self, own: str) -> Iterable[Job]:
+        """Waiting jobs with held capacity of the queue with this account."""
+        return self._holders[own].values() if own in self._holders else ()
+
+    def active_in(self, own: str) -> Sequence[Job]:
+        """Active jobs of the queue with this account."""
+        return self._active.get(own, ())
+
+    @cached_property
+    def _active(self) -> dict[str, list[Job]]:
+        found: defaultdict[str, list[Job]] = defaultdict(list)
+        for job in self.world.active.values():
+            found[self.lane(job).own].append(job)
+        return found
 
     def held_below(self, priority: int) -> Rows:
         """Amounts held for waiting jobs of lower priority; see `SumsBelow.below`."""
@@ -216,9 +239,9 @@ class Draft:
 
     def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
         """Add the amounts held for waiting jobs of these priorities."""
-        for priority, holders in self._holders.items():
-            if least <= priority < above:
-                for holder in holders.values():
+        for holders in self._holders.values():
+            for holder in holders.values():
+                if least <= holder.priority < above:
                     pour(rows, self.held_for(holder), sign)
 
     def _hold(self, job: Job, sign: int) -> None:

@@ -83,7 +83,8 @@ def most(feasible: FeasibleNodes, room: dict[int, Amount]) -> int:
 
 
 def reserved_below(draft: Draft, priority: int, room: dict[int, Amount]) -> dict[int, Amount]:
-    for holder in draft.holders_below(priority):
+    holders = map(draft.world.queued.__getitem__, draft.holding)
+    for holder in (holder for holder in holders if holder.priority < priority):
         for i, amount in draft.held_for(holder):
             room[i] = add(room[i], amount)
     return room

@@ -57,7 +57,7 @@ def test_priority_no_first_waiting_job_could_start_on_what_less_important_ones_h
     assume(blocked is not None)
     assert blocked is not None
     ahead = {job.id for job in before[: before.index(blocked)]}
-    # Which of their first workers stand where is not in the plan, once they have grown in it.
+    # Where their first workers stood is not in the plan, once they have grown in it: they are placed anew with others.
     assert any(
         workers_in(beside, blocked, left_for(beside, blocked)) < blocked.min_workers
         for beside in enacted(c, made, ahead)
@@ -79,21 +79,36 @@ def enacted(c: Cluster, made: Plan, jobs: set[JobId]) -> Iterator[Cluster]:
             continue
         if isinstance(action, Start):
             least = c.jobs[action.job_id].min_workers
-            choices.append([Start(action.job_id, placement) for placement in cuts(action.placement, least)])
+            choices.append([Start(action.job_id, placement) for placement in first_placements(c, action, least)])
         else:
             choices.append([action])
     for chosen in product(*choices):
         beside = copy(c)
         beside.jobs, beside.strays = dict(c.jobs), dict(c.strays)
         for action in chosen:
+            if not fits(beside, action):
+                break
             enact(beside, Plan((action,)))
-        yield beside
+        else:
+            yield beside
 
 
-def cuts(placement: Placement, count: int) -> set[Placement]:
-    """All that keep this number of workers."""
-    names = [name for name, n in placement for _ in range(n)]
-    return {tuple(Counter(kept).items()) for kept in combinations(names, count)}
+def fits(c: Cluster, action: Action) -> bool:
+    """Whether there is room for those whom the action starts."""
+    if not isinstance(action, Start):
+        return True
+    free, slots = room(c, with_leaving=False), c.jobs[action.job_id].shape.slots
+    return all(free[name] >= n * slots for name, n in action.placement)
+
+
+def first_placements(c: Cluster, start: Start, count: int) -> set[Placement]:
+    """All that this number of workers may have had before the job grew to what it starts with."""
+    names = [name for name, n in start.placement for _ in range(n)]
+    if len(names) > count:
+        gpu_type, shape = c.nodes[names[0]].gpu_type, c.jobs[start.job_id].shape
+        suiting = [node for node in c.nodes.values() if node.gpu_type == gpu_type and node.suits(shape)]
+        names += [node.name for node in suiting for _ in range(count)]
+    return {tuple(sorted(Counter(kept).items())) for kept in combinations(names, count)}
 
 
 @given(full_clusters())

@@ -14,8 +14,8 @@ from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.plan import StopJob
 from scheduler.model.speed import after_report
+from scheduler.policy import draft
 from scheduler.policy.planner import Planner, plan
-from scheduler.policy.start import starts
 from tests.policy.drawn_worlds import clusters, random_fields
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, Cluster, enact
 
@@ -167,13 +167,13 @@ HAPPENINGS: tuple[Happening, ...] = (
 
 
 def test_one_pass_takes_for_so_many_jobs_only_and_the_next_ones_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starts, "TAKERS_MAX", 2)
+    monkeypatch.setattr(draft, "TAKERS_MAX", 2)
     c = Cluster().node("a", 5)
     for number in range(1, 6):
         c.running(number, {"a": 1})
         c.waiting(10 + number, priority=5)
     made = c.step()
     assert [action.job_id for action in made.actions if isinstance(action, StopJob)] == [4, 5]
-    assert made.next_look_at == c.now + starts.GO_ON_SECONDS
+    assert made.next_look_at == c.now + draft.GO_ON_SECONDS
     c.settle()
     assert [c.size(number) for number in range(11, 16)] == [1] * 5

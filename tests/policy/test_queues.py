@@ -70,6 +70,25 @@ def test_to_reach_its_guarantee_a_queue_stops_borrowers_whatever_their_priority(
     assert running(c) == {1: 4, 3: 4}
 
 
+def test_a_job_that_cannot_shrink_keeps_nothing_of_what_is_guaranteed_to_others() -> None:
+    c = Cluster().node("a", 8).queue("left", guarantee=4).queue("right", guarantee=4)
+    c.running(1, on={"a": 8}, workers=8, queue="right", priority=100).waiting(2, workers=4, queue="left")
+    assert [(a.job_id, a.reason) for a in c.plan().actions if isinstance(a, StopJob)] == [(1, StopReason.RECLAIMED)]
+    c.settle()
+    assert running(c) == {2: 4}, "the larger job waits until there is room beside the guarantee"
+
+
+def test_who_is_left_less_than_its_part_is_stopped_only_where_nobody_else_would_do() -> None:
+    c = Cluster().node("a", 12).queue("left", guarantee=4).queue("right", guarantee=4)
+    c.running(1, on={"a": 6}, workers=6, queue="right").running(2, on={"a": 2}, workers=2, queue="right", priority=99)
+    c.running(3, on={"a": 4}, workers=4, queue="right", priority=50).waiting(4, workers=4, queue="left")
+    assert [a.job_id for a in c.plan().actions if isinstance(a, StopJob)] == [3], "8 are left to it, of 4 guaranteed"
+    c = Cluster().node("a", 8).queue("left", guarantee=2).queue("right", guarantee=6)
+    c.running(1, on={"a": 6}, workers=6, queue="right").running(2, on={"a": 2}, workers=2, queue="other")
+    c.waiting(3, workers=2, queue="left").settle()
+    assert running(c) == {1: 6, 3: 2}
+
+
 def test_for_a_fair_share_nobody_is_stopped_unless_a_setting_says_after_how_long() -> None:
     def world(settings: PolicySettings) -> Cluster:
         c = two_queues(settings=settings)

@@ -113,7 +113,7 @@ class _Balance:
         for taking in self._takings:
             yield from self._served(taking)
             told = f"job {taking.victim.id} loses workers for job {taking.taker.id}"
-            yield from self._unless(self._leaves_enough, taking, f"{told} and its queue falls below its entitlement")
+            yield from self._unless(self._may_lose, taking, f"{told} and its queue falls below its entitlement")
             yield from self._unless(self._takes_its_own, taking, f"{told}, whose queue comes above its entitlement")
             if isinstance(taking.action, StopJob):
                 yield from self._unless(self._may_stop, taking, f"{told} and may not be stopped for it")
@@ -143,8 +143,15 @@ class _Balance:
         shared = sum(1 for one, other in zip(victim, taker, strict=False) if one == other)
         return victim[shared:], taker[shared:]
 
-    def _leaves_enough(self, taking: _Taking, entitled: Entitled) -> bool:
-        """Whether the victim's accounts keep what they are entitled to.
+    def _may_lose(self, taking: _Taking, entitled: Entitled) -> bool:
+        """Whether the victim's accounts keep what they are entitled to, or held more before a stop for a guarantee."""
+        if self._leaves_enough(taking, entitled):
+            return True
+        stopped = isinstance(taking.action, StopJob) and self._within_guarantee(taking, entitled)
+        return stopped and self._leaves_enough(taking, entitled, self._most_stopped)
+
+    def _leaves_enough(self, taking: _Taking, entitled: Entitled, besides: Slots | None = None) -> bool:
+        """Whether the victim's accounts have what they are entitled to, with what they lost `besides` more than that.
 
         Of a GPU type, that is what is guaranteed; a guarantee of a type counts more than what is lent.
         """
@@ -153,7 +160,8 @@ class _Balance:
         if not self._claimed_types(taking).isdisjoint(types):
             types.remove(ANY_GPU)
         return all(
-            self._most[account, t] > _total(entitled, account, t) - _rest(entitled, account, t)
+            self._most[account, t] + (besides[account, t] - 1 if besides else 0)
+            > _total(entitled, account, t) - _rest(entitled, account, t)
             for account in self._levels(taking)[0]
             for t in types
         )
@@ -189,6 +197,15 @@ class _Balance:
             return set()
         nodes = (self._accounts.world.nodes.get(worker.node) for worker in taking.workers)
         return {node.gpu_type for node in nodes if node is not None and node.gpu_type is not None}
+
+    @cached_property
+    def _most_stopped(self) -> Slots:
+        """The most that accounts lose by one stop for another queue: so much more they held before the last of them."""
+        most = Counter[tuple[str, str]]()
+        for taking in self._takings:
+            if isinstance(taking.action, StopJob):
+                most |= self._accounts.of_slots(taking.victim, self._accounts.open_slots(taking.workers))
+        return most
 
     def _losses(self, job: Job) -> list[tuple[Shrink | StopJob, tuple[Worker, ...]]]:
         return [

@@ -2,7 +2,9 @@
 
 Both are seen below the lowest queue that contains both. The one that takes does not come above what it is entitled to,
 and those that lose do not come below theirs, so that nothing is taken back. Up to its guarantee a queue may also stop
-jobs of others; beyond, it makes them shrink, and stops them only after a time that a setting says.
+jobs of others; beyond, it makes them shrink, and stops them only after a time that a setting says. Where nothing else
+lets it have its guarantee, it stops jobs of a queue that holds more than its own part even if less than that is left to
+this one: a job that cannot shrink keeps nothing from those to whom it is guaranteed.
 """
 
 import math
@@ -14,7 +16,7 @@ from scheduler.model.job import Job
 from scheduler.policy.capacity.pools import reserved
 from scheduler.policy.capacity.resources import Held
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.lanes import LaneTable
+from scheduler.policy.preempt.lanes import Floats, LaneTable
 from scheduler.policy.queues.shares import Counts, Shares, kind_of
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.taking import Taking
@@ -27,11 +29,15 @@ _Loser = tuple[str, int]
 class Claim:
     """What one job may take, as the draft stands."""
 
-    def __init__(self, draft: Draft, shares: Shares, job: Job, counts: Counts) -> None:
-        """`counts`: the slots by kind that the job gets."""
+    def __init__(self, draft: Draft, shares: Shares, lane: Lane, counts: Counts, *, stops_below: bool = False) -> None:
+        """`counts`: the slots by kind that the job gets; `lane`: its own.
+
+        `stops_below`: for a guarantee, it also stops jobs that leave their queue less than what this is entitled to.
+        """
         self._draft = draft
         self._shares = shares
-        self._lane = lane = draft.lane(job)
+        self._lane = lane
+        self._stops_below = stops_below
         self._typed = typed = kind_of(counts)
         #: Numbers of shared levels at which it may take: for its guarantee, for one of its GPU type, and for all that
         #: it is entitled to.
@@ -42,6 +48,7 @@ class Claim:
         self._entitled = shares.depths_within(lane, counts[0])
         #: All of them: none where it may take nothing from other queues.
         self.depths = self._entitled | self._guaranteed | self._of_type
+        self._losers_of: dict[tuple[Lane, int], list[_Loser]] = {}
         #: Slots that accounts may still lose.
         self._left: dict[_Loser, float] = {}
 
@@ -59,59 +66,73 @@ class Claim:
             if self._may_lose(draft.lane(holder), held):
                 yield Taking(holder, (), False, held)
 
-    def victims(self, by_lane: LaneTable, useful: Bools, *, shrinkable: bool) -> VictimOrder:
+    def victims(self, by_lane: LaneTable, useful: Bools, *, shrinkable: bool, most: int | None = None) -> VictimOrder:
         """Victims in other queues, those of the queue with most of its entitlement first.
 
-        `useful` tells by record whether the job holds what helps.
+        `useful` tells by record whether the job holds what helps. With `most`, only the first so many.
         """
-        table = self._draft.victim_table.table
-        everybody = self._draft.victim_table.in_turn(self._draft.now, shrink=shrinkable)
-        candidates = everybody[(useful & by_lane.counted)[everybody]]
-        parts = np.array([self._part(lane) for lane in by_lane.lanes], np.float64)
-        part = parts[by_lane.lane[candidates]]
-        candidates = candidates[part > 0.0]
-        candidates = candidates[np.argsort(-part[part > 0.0], kind="stable")]
-        spare = np.zeros(len(candidates), np.int64)
+        draft, table = self._draft, self._draft.victim_table.table
+        everybody = draft.victim_table.in_turn(draft.now, shrink=shrinkable)
+        part = self._parts(by_lane)[by_lane.lane, by_lane.kind]
+        candidates = everybody[(useful & by_lane.counted & (part > 0.0))[everybody]]
+        candidates = candidates[np.argsort(-part[candidates], kind="stable")]
+        spare = self._spare(by_lane, candidates, surplus(table), most)
+        candidates = candidates[: len(spare)]
         whole = np.zeros(len(candidates), np.bool_)
-        kinds = len(self._shares.tree.kinds)
-        groups = by_lane.lane[candidates] * kinds + by_lane.kind[candidates]
-        _, first = np.unique(groups, return_index=True)
-        in_turn = [(groups[k], by_lane.lanes[groups[k] // kinds], int(groups[k] % kinds)) for k in sorted(first)]
-        for group, lane, kind in in_turn:
-            left = self._least_left(lane, kind)
-            if not left:
-                continue
-            mine = np.flatnonzero(groups == group)
-            records = candidates[mine]
-            slots = by_lane.slots[records]
-            wanted = surplus(table)[records] * slots
-            before = wanted.cumsum() - wanted
-            spare[mine] = np.clip(left - before, 0, wanted) // np.maximum(slots, 1)
-            self._lose(lane, kind, int((spare[mine] * slots).sum()))
-        for group, lane, kind in () if shrinkable else in_turn:
-            left = self._least_left(lane, kind)
-            if not left:
-                continue
-            mine = np.flatnonzero(groups == group)
-            records = candidates[mine]
-            rest = (table["workers"][records] - spare[mine]) * by_lane.slots[records]
-            rest += by_lane.fixed_slots[records] * (table["fixed"][records] > 0)
-            whole[mine] = stops = self._stoppable(left, records, rest)
-            self._lose(lane, kind, int(rest[stops].sum()))
+        if not shrinkable:
+            rest = (table["workers"][candidates] - spare) * by_lane.slots[candidates]
+            rest += by_lane.fixed_slots[candidates] * (table["fixed"][candidates] > 0)
+            whole = self._stoppable(by_lane, candidates, rest)
         gives = (spare > 0) | whole
         equal = np.zeros(np.count_nonzero(gives), np.bool_)
-        victim_table, own = self._draft.victim_table, self._draft.ledger.own
-        return VictimOrder(victim_table, candidates[gives], equal, spare[gives], whole[gives], None, own)
+        return VictimOrder(
+            draft.victim_table, candidates[gives], equal, spare[gives], whole[gives], None, draft.ledger.own
+        )
 
-    def _stoppable(self, left: int, records: Ints, rest: Ints) -> Bools:
-        """Which of these it may stop one after the other, with no more slots together than are `left`.
+    def finds_any(self, by_lane: LaneTable) -> bool:
+        """Whether jobs of other queues have something that it may take."""
+        if not self.depths:
+            return False
+        return bool(self._parts(by_lane).any()) or next(self.reservations(), None) is not None
 
-        `rest`: slots that each would lose besides its spare workers.
-        """
-        found = np.zeros(len(records), np.bool_)
-        for n, (k, slots) in enumerate(zip(records.tolist(), rest.tolist(), strict=True)):
-            found[n] = slots <= left and self._may_stop(self._draft.victim_table.victim(k).job)
-            left -= slots if found[n] else 0
+    def _spare(self, by_lane: LaneTable, candidates: Ints, surplus: Ints, most: int | None) -> Ints:
+        """How many workers above its minimum each of these may lose, one after the other, until `most` lose any."""
+        found: list[int] = []
+        victims, nothing_left = 0, set[tuple[int, int]]()
+        for k in candidates.tolist():
+            lane, kind, slots = int(by_lane.lane[k]), int(by_lane.kind[k]), int(by_lane.slots[k])
+            left = self._least_left(by_lane.lanes[lane], kind) if (lane, kind) not in nothing_left else 0
+            if not left:
+                nothing_left.add((lane, kind))
+            found.append(min(int(surplus[k]), left // max(slots, 1)))
+            if found[-1]:
+                self._lose(by_lane.lanes[lane], kind, found[-1] * slots)
+                victims += 1
+            if victims == most:
+                break
+        return np.array(found, np.int64)
+
+    def _parts(self, by_lane: LaneTable) -> Floats:
+        """By lane and kind: the part of its entitlement that is held; 0 where it may lose no slots of that kind."""
+        depth = by_lane.shared_levels(self._lane)
+        may_lose = np.isin(depth, list(self.depths)) & ~by_lane.is_in(self._lane.own)
+        least = by_lane.least_beyond(depth, self._left)
+        left = np.minimum(least, least[:, :1])
+        if self._typed:  # what is guaranteed of this type is taken back from whoever holds it
+            of_type = np.isin(depth, list(self._of_type))
+            left[of_type, self._typed] = least[of_type, self._typed]
+        return np.where(may_lose[:, None] & (left >= 1.0), by_lane.parts(depth)[:, None], 0.0)
+
+    def _stoppable(self, by_lane: LaneTable, candidates: Ints, rest: Ints) -> Bools:
+        """Which of these it may stop, one after the other; `rest`: slots that each would lose besides spare workers."""
+        found = np.zeros(len(candidates), np.bool_)
+        for n, (k, slots) in enumerate(zip(candidates.tolist(), rest.tolist(), strict=True)):
+            lane, kind = by_lane.lanes[by_lane.lane[k]], int(by_lane.kind[k])
+            left = self._least_left(lane, kind)
+            enough = slots <= left or (self._stops_below and self._is_guaranteed(lane))
+            if left and enough and self._may_stop(self._draft.victim_table.victim(k).job):
+                self._lose(lane, kind, slots)
+                found[n] = True
         return found
 
     def _least_left(self, lane: Lane, kind: int) -> int:
@@ -128,9 +149,13 @@ class Claim:
 
     def _losers(self, lane: Lane, kind: int) -> list[_Loser]:
         """What counts the loss of slots of nodes of this kind."""
-        depth = lane.shared_levels(self._lane)
-        only_typed = kind > 0 and kind == self._typed and depth in self._of_type
-        return [(a, k) for a in lane.path[depth:] for k in {0, kind} if k or not only_typed]
+        losers = self._losers_of.get((lane, kind))
+        if losers is None:
+            depth = lane.shared_levels(self._lane)
+            only_typed = kind > 0 and kind == self._typed and depth in self._of_type
+            losers = [(a, k) for a in lane.path[depth:] for k in {0, kind} if k or not only_typed]
+            self._losers_of[lane, kind] = losers
+        return losers
 
     def _part(self, lane: Lane) -> float:
         """How much of its entitlement a lane from which the job may take holds; 0: it may not."""
@@ -139,18 +164,21 @@ class Claim:
         depth = lane.shared_levels(self._lane)
         if depth not in self.depths:
             return 0.0
-        return self._shares.part(lane, depth)
+        return self._shares.part(lane.path[depth])
 
     def _may_stop(self, victim: Job) -> bool:
         """Whether it may take all of the victim."""
-        depth = self._draft.lane(victim).shared_levels(self._lane)
-        if depth in self._guaranteed | self._of_type:
+        if self._is_guaranteed(self._draft.lane(victim)):
             return True
         after = self._draft.settings.fair_stop_seconds
         if after is None or victim.started_at is None:
             return False
         self._draft.look_at(victim.started_at + after)
         return self._draft.now >= victim.started_at + after
+
+    def _is_guaranteed(self, lane: Lane) -> bool:
+        """Whether what it takes from this lane is within a guarantee."""
+        return lane.shared_levels(self._lane) in self._guaranteed | self._of_type
 
     def _may_lose(self, lane: Lane, held: Held) -> bool:
         """Whether accounts of the lane may lose these amounts, too; if so, they count as lost."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from scheduler.model.ids import JobId
 from scheduler.policy.capacity.resources import Rows, pour_rows
+from scheduler.policy.snapshot.peers import Peers
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.taking import AMOUNT, WHERE
 from scheduler.policy.snapshot.victim_table import Ints, Table, surplus
@@ -14,12 +15,11 @@ from scheduler.policy.snapshot.victim_table import Ints, Table, surplus
 class EqualDonors:
     """Donors of one queue and priority, the smallest gain of the last worker first."""
 
-    def __init__(self, snapshot: Snapshot, grown: Collection[JobId], queue: str, priority: int) -> None:
-        """`grown` are jobs that the draft made larger: they give nothing. `queue` is the own account of lanes."""
+    def __init__(self, snapshot: Snapshot, equals: Iterable[Peers], grown: Collection[JobId]) -> None:
+        """`equals`: all of that queue and priority. `grown` are jobs that the draft made larger: they give nothing."""
         self._victim_table = snapshot.victim_table
         self._positions = len(snapshot.ledger.nodes)
-        equal = (peers for peers in snapshot.peers if peers.priority == priority and peers.lane.own == queue)
-        ranks = sorted(rank for peers in equal for rank in peers.donors)
+        ranks = sorted(rank for peers in equals for rank in peers.donors)
         job_ids = [job_id for _, _, job_id in ranks if job_id not in grown]
         self._place = {job_id: k for k, job_id in enumerate(job_ids)}
         self._all = np.array([self._victim_table.at(job_id) for job_id in job_ids], np.int64)

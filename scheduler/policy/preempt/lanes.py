@@ -3,6 +3,7 @@
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.model.ids import JobId
 from scheduler.policy.queues.shares import Shares, kind_of
@@ -10,9 +11,13 @@ from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.usage_index import UsageIndex
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimTable
 
+Floats = npt.NDArray[np.float64]
+#: What stands in place of an account where there is none: behind the end of a path, and where nobody may lose slots.
+_NO_ACCOUNT, _UNKNOWN = -1, -2
+
 
 class LaneTable:
-    """Lanes and slots of jobs, by record of the victim table."""
+    """Lanes and slots of jobs, by record of the victim table; and what accounts of these lanes hold, by account."""
 
     def __init__(self, victim_table: VictimTable, usages: UsageIndex, shares: Shares) -> None:
         jobs = [usages[JobId(job_id)] for job_id in victim_table.table["job"].tolist()]
@@ -29,8 +34,72 @@ class LaneTable:
         self.kind: Ints = np.array(list(map(kind_of, counts)), np.int64)
         #: Whether it holds slots that count.
         self.counted: Bools = np.array([count[0] > 0 for count in counts], np.bool_)
+        #: By the own account of lanes: the lowest priority of their jobs.
+        self.least_priority: dict[str, int] = {}
+        for lane, usage in zip(each, jobs, strict=True):
+            priority = usage.job.priority
+            self.least_priority[lane.own] = min(self.least_priority.get(lane.own, priority), priority)
+        self._shares = shares
+        names = list(dict.fromkeys(account for lane in self.lanes for account in lane.path))
+        self._account = {name: k for k, name in enumerate(names)}
+        #: By lane: its accounts from the first level down; and the last of these.
+        self._path: Ints = np.full(
+            (len(self.lanes), max((len(lane.path) for lane in self.lanes), default=0)), _NO_ACCOUNT
+        )
+        for k, lane in enumerate(self.lanes):
+            self._path[k, : len(lane.path)] = [self._account[account] for account in lane.path]
+        self._own: Ints = np.array([self._account.get(lane.own, _NO_ACCOUNT) for lane in self.lanes], np.int64)
+        kinds = len(shares.tree.kinds)
+        #: By account and kind: slots that it holds beyond what it is entitled to; and the part of that which it holds.
+        self._beyond: Floats = np.array([[shares.beyond(name, k) for k in range(kinds)] for name in names], np.float64)
+        self._beyond = self._beyond.reshape(len(names), kinds)
+        self._parts: Floats = np.array([shares.part(name) for name in names], np.float64)
+        self._seen = len(shares.changed)
+
+    def is_in(self, own: str) -> Bools:
+        """By lane: whether it is in the queue with this account."""
+        mine: Bools = self._own == self._account.get(own, _UNKNOWN)
+        return mine
 
     def in_queue(self, own: str) -> Bools:
         """By record: whether the job is in the queue with this account."""
-        same = np.array([lane.own == own for lane in self.lanes], np.bool_)
-        return same[self.lane] if len(same) else np.zeros(0, np.bool_)
+        mine: Bools = self.is_in(own)[self.lane]
+        return mine
+
+    def shared_levels(self, lane: Lane) -> Ints:
+        """By lane: the number of accounts that its path and that of this lane begin with."""
+        path = [self._account.get(account, _UNKNOWN) for account in lane.path[: self._path.shape[1]]]
+        shared: Ints = np.logical_and.accumulate(self._path[:, : len(path)] == path, axis=1).sum(axis=1)
+        return shared
+
+    def parts(self, depth: Ints) -> Floats:
+        """By lane: the part of its entitlement that its account at this depth holds; 0 if its path ends before."""
+        self._follow()
+        inside = (self._path != _NO_ACCOUNT).sum(axis=1) > depth
+        found = np.zeros(len(self.lanes), np.float64)
+        found[inside] = self._parts[self._path[inside, depth[inside]]]
+        return found
+
+    def least_beyond(self, depth: Ints, lost: dict[tuple[str, int], float]) -> Floats:
+        """By lane and kind: the least that its accounts from this depth on hold beyond what they are entitled to.
+
+        Infinite where the path ends before. `lost`: what some of them hold beyond that after losses.
+        """
+        self._follow()
+        beyond = self._beyond.copy()
+        for (name, kind), left in lost.items():
+            if name in self._account:
+                beyond[self._account[name], kind] = left
+        below = (np.arange(self._path.shape[1]) >= depth[:, None]) & (self._path != _NO_ACCOUNT)
+        least: Floats = np.where(below[:, :, None], beyond[self._path], np.inf).min(axis=1, initial=np.inf)
+        return least
+
+    def _follow(self) -> None:
+        """Bring accounts up to date whose slots changed."""
+        shares = self._shares
+        for name in set(shares.changed[self._seen :]):
+            account = self._account.get(name)
+            if account is not None:
+                self._beyond[account] = [shares.beyond(name, kind) for kind in range(self._beyond.shape[1])]
+                self._parts[account] = shares.part(name)
+        self._seen = len(shares.changed)

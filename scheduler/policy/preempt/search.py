@@ -22,7 +22,7 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.claim import Claim
 from scheduler.policy.preempt.quotas import Quotas
 from scheduler.policy.preempt.trial import Trial
-from scheduler.policy.preempt.victim_batch import ByNode, VictimBatch, growing
+from scheduler.policy.preempt.victim_batch import FIRST_VICTIMS, ByNode, VictimBatch, growing
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.queues.shares import Counts, Shares
 from scheduler.policy.queues.tree import TOP
@@ -133,23 +133,36 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
     by_lane = victims.by_lane
     if by_lane is None or victims.reach(job, feasible, headroom) < count:
         return
-    if not Claim(draft, shares, job, counts).depths:
+    lane = draft.lane(job)
+    if not Claim(draft, shares, lane, counts).depths:
         yield from _ways_by_importance(taker) if by_importance else ()
         return
 
-    def attempt(way: Callable[..., None], *, shrinkable: bool, **more: VictimOrder) -> Attempt:
-        claim = Claim(draft, shares, job, counts)
+    def attempt(
+        way: Callable[..., None],
+        *,
+        shrinkable: bool,
+        most: int | None = None,
+        stops_below: bool = False,
+        **more: VictimOrder,
+    ) -> Attempt:
+        claim = Claim(draft, shares, lane, counts, stops_below=stops_below)
         reservations = list(claim.reservations())
-        order = claim.victims(by_lane, victims.useful(request), shrinkable=shrinkable)
+        order = claim.victims(by_lane, victims.useful(request), shrinkable=shrinkable, most=most)
         if by_importance:
             reservations += _by_importance(taker)
-            order = order.before(victims.of(job, shrinkable=shrinkable))
+            if len(order.records) != most:
+                order = order.before(victims.of(job, shrinkable=shrinkable))
         return Attempt(reservations, partial(way, victim_order=order, **more), order)
 
-    first = attempt(_take_in_turn, shrinkable=True)
+    first = attempt(_take_in_turn, shrinkable=True, most=FIRST_VICTIMS)
     yield first
-    yield attempt(_take_by_node, shrinkable=True)
-    yield attempt(_take_whole, shrinkable=False, shrinkable_order=first.victim_order)
+    if len(first.victim_order.records) == FIRST_VICTIMS:  # there may be more; mostly these are enough
+        first = attempt(_take_in_turn, shrinkable=True)
+        yield first
+    yield first._replace(way=partial(_take_by_node, victim_order=first.victim_order))
+    for stops_below in (False, True):
+        yield attempt(_take_whole, shrinkable=False, stops_below=stops_below, shrinkable_order=first.victim_order)
 
 
 def _give_up(trial: Trial, victim_order: VictimOrder) -> None:
@@ -252,6 +265,7 @@ def _give_back(trial: Trial) -> list[Taking]:
 
 def apply(draft: Draft, job: Job, takings: list[Taking], victims: Victims) -> None:
     """Write the takings into the draft."""
+    draft.takers.add(job.id)
     losing: dict[JobId, list[Taking]] = {}
     for taking in takings:
         if taking.workers:

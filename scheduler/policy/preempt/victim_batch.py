@@ -15,12 +15,12 @@ from scheduler.policy.snapshot.taking import AMOUNT, BEFORE, TOGETHER, WHERE, WO
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, stable_order
 
 #: Number of victims in the first batch, and the factor by which each further batch grows.
-_FIRST, _FACTOR = 32, 4
+FIRST_VICTIMS, _FACTOR = 32, 4
 
 
 def growing(victim_order: VictimOrder, request: Request) -> Iterator["VictimBatch"]:
     """Batches of the first victims, ever larger, up to all of them."""
-    size = _FIRST
+    size = FIRST_VICTIMS
     yield VictimBatch(victim_order.first(size), request)
     while size < len(victim_order.records):
         size *= _FACTOR

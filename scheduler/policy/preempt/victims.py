@@ -1,5 +1,6 @@
 """Victims of preemption: which jobs, in which order, and how much that could free at most."""
 
+import math
 from collections.abc import Callable, Collection
 from functools import cached_property
 
@@ -18,6 +19,7 @@ from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
 from scheduler.policy.preempt.lanes import LaneTable
 from scheduler.policy.queues.tree import TOP
+from scheduler.policy.snapshot.peers import Peers
 from scheduler.policy.snapshot.taking import WHERE
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, surplus
 
@@ -97,6 +99,10 @@ class Victims:
         shares = self._draft.shares
         return LaneTable(self._victim_table, self._draft.usages, shares) if shares is not None else None
 
+    def least_priority(self, own: str) -> float:
+        """The lowest priority of jobs in the queue with this account; infinite: there are none, or no queues."""
+        return self.by_lane.least_priority.get(own, math.inf) if self.by_lane is not None else math.inf
+
     @property
     def _open(self) -> Bools:
         """By record: whether the job did not grow in this draft."""
@@ -153,8 +159,17 @@ class Victims:
         key = (self._draft.lane(job).own, job.priority)
         donors = self._donors.get(key)
         if donors is None:
-            donors = self._donors[key] = EqualDonors(self._draft.snapshot, self._draft.grows, *key)
+            equals = self._peers.get(key, ())
+            donors = self._donors[key] = EqualDonors(self._draft.snapshot, equals, self._draft.grows)
         return donors
+
+    @cached_property
+    def _peers(self) -> dict[tuple[str, int], list[Peers]]:
+        """Running jobs that are alike, by queue and priority."""
+        found: dict[tuple[str, int], list[Peers]] = {}
+        for peers in self._draft.snapshot.peers:
+            found.setdefault((peers.lane.own, peers.priority), []).append(peers)
+        return found
 
 
 def with_reservations(draft: Draft, priority: int, headroom: Headroom | None) -> FitBounds:

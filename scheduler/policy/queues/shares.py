@@ -15,11 +15,6 @@ K = TypeVar("K")
 Counts = tuple[int, ...]
 #: Accounts differ by whole slots: what sums of floats leave over is nothing.
 _EPSILON = 1e-6
-#: The place of a lane among others, smaller first: from the first level on, what each of its accounts holds of its
-#: entitlement, and what it has used of late in relation to its weight; then the number of its oldest waiting job.
-Turn = tuple[tuple[tuple[float, float], ...], int]
-#: Jobs above all queues go first.
-FIRST: Turn = ((), 0)
 
 
 class Quota(NamedTuple):
@@ -95,6 +90,13 @@ class Shares:
         self._leaving = dict(standing.leaving)
         self._pinned = dict(standing.pinned)
         self._none: Counts = (0,) * len(self.tree.kinds)
+        #: Accounts whose held slots changed, in the order in which they did.
+        self.changed: list[str] = []
+        #: By GPU type: accounts that lack some of a guarantee; and how much was read of the changes.
+        self._lacking: dict[str, set[str]] = {name: set() for name in self.tree.kinds[1:]}
+        for account in self._entitled:
+            self._note_lacking(account)
+        self._seen = 0
 
     def put(
         self, lane: Lane, held: Held | Iterable[tuple[int, tuple[int, int, int]]], sign: int, *, pinned: bool
@@ -102,6 +104,7 @@ class Shares:
         """Count these amounts as held by a job of the lane, or with sign -1 as held no more."""
         counts = self.standing.counts(held)
         add_to(self._held, lane.accounts, counts, sign)
+        self.changed += lane.path
         if pinned:
             add_to(self._pinned, lane.accounts, counts, sign)
         return counts
@@ -111,17 +114,24 @@ class Shares:
         counts = self.put(lane, held, -1, pinned=pinned)
         add_to(self._leaving, lane.accounts, counts)
 
-    def turn(self, lane: Lane) -> Turn:
-        """The place of the lane among others now."""
-        if lane is TOP:
-            return FIRST
-        used = self.standing.used
-        places = tuple((self._place(account), used.get(account, 0.0)) for account in lane.path)
-        return (places, self.standing.oldest.get(lane.own, 0))
+    def place(self, account: str) -> tuple[float, float]:
+        """The place of the account among its siblings, smaller first: what it holds of its entitlement, and its usage.
 
-    def part(self, lane: Lane, depth: int) -> float:
-        """The part of its entitlement that the lane's account at this depth holds; infinite: it is entitled to none."""
-        return self._part(lane.path[depth])
+        Below zero where it lacks some of a guarantee: what a guarantee would take back at once must not be given to
+        others first, who would be stopped again.
+        """
+        held, entitled = self.held(account), self._entitled.get(account, ())
+        lacks = [held[k] / e.guaranteed for k, e in enumerate(entitled) if held[k] + 1 <= e.guaranteed + _EPSILON]
+        return (min(lacks) - 1.0 if lacks else self.part(account), self.standing.used.get(account, 0.0))
+
+    def oldest(self, own: str) -> int:
+        """The smallest number of a job that waits in the queue with this account; 0: none does."""
+        return self.standing.oldest.get(own, 0)
+
+    def part(self, account: str) -> float:
+        """The part of its entitlement that the account holds; infinite: it is entitled to none."""
+        held, entitled = self.held(account)[0], self._entitlement(account, 0).total
+        return held / entitled if entitled > _EPSILON else float("inf")
 
     def within(self, lane: Lane, depth: int, slots: int, *, kind: int = 0, guaranteed: bool = False) -> bool:
         """Whether the lane may have so many slots more at the cost of lanes that share `depth` levels with it.
@@ -152,9 +162,10 @@ class Shares:
 
     def promised_to_others(self, lane: Lane) -> set[str]:
         """GPU types of which queues that do not count the lane's slots lack some of a guarantee."""
-        others = ((a, parts) for a, parts in self._entitled.items() if a not in lane.path)
-        lacking = {k for a, parts in others for k, part in enumerate(parts) if self.held(a)[k] + 1 <= part.guaranteed}
-        return {name for k, name in enumerate(self.tree.kinds) if k and k in lacking}
+        for account in set(self.changed[self._seen :]):
+            self._note_lacking(account)
+        self._seen = len(self.changed)
+        return {name for name, lacking in self._lacking.items() if not lacking.issubset(lane.path)}
 
     def covers(self, lane: Lane, slots: int) -> bool:
         """Whether the lane's accounts are entitled to so many slots, if all else in them were gone."""
@@ -226,23 +237,16 @@ class Shares:
                 held = self._of_limit(account, besides)[0]
                 yield Quota(account, 0, held + counts[0] - limit_of_user)
 
-    def _place(self, account: str) -> float:
-        """The part of its entitlement that the account holds; below zero where it lacks some of a guarantee.
-
-        What a guarantee would take back at once must not be given to others first: they would be stopped again.
-        """
+    def _note_lacking(self, account: str) -> None:
+        """Note of which GPU types the account lacks some of a guarantee."""
         held, entitled = self.held(account), self._entitled.get(account, ())
-        lacks = [held[k] / e.guaranteed for k, e in enumerate(entitled) if held[k] + 1 <= e.guaranteed + _EPSILON]
-        return min(lacks) - 1.0 if lacks else self._part(account)
+        for lacking, slots, part in zip(self._lacking.values(), held[1:], entitled[1:], strict=False):
+            (lacking.add if slots + 1 <= part.guaranteed else lacking.discard)(account)
 
     def _of_limit(self, account: str, besides: Mapping[str, Counts]) -> Counts:
         """Slots that count towards a limit of the account."""
         parts = (self.held(account), self.standing.elsewhere.get(account), besides.get(account))
         return tuple(map(sum, zip(*(part for part in parts if part is not None), strict=True)))
-
-    def _part(self, account: str) -> float:
-        held, entitled = self.held(account)[0], self._entitlement(account, 0).total
-        return held / entitled if entitled > _EPSILON else float("inf")
 
     def _entitlement(self, account: str, kind: int) -> Entitlement:
         found = self._entitled.get(account)

@@ -18,8 +18,8 @@ from scheduler.policy.capacity.pools import Group, group_of
 from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.estimate.marginal_gain import MarginalGain
-from scheduler.policy.queues.shares import FIRST, Turn
 from scheduler.policy.queues.tree import Lane
+from scheduler.policy.queues.turns import Turn, Turns
 from scheduler.policy.snapshot.peers import GrowthRank, Peers, growth_rank
 from scheduler.policy.start.backfill import HeadReservation
 
@@ -81,14 +81,11 @@ class GrowthRound:
         self._peers: dict[str, list[Peers]] = {}
         self._newcomers: dict[str, list[Job]] = {}
         self._heads: dict[str, list[Head]] = {}
-        #: Queues by turn.
-        self._turns: list[tuple[Turn, str]] = []
-        #: Any lane of each queue.
-        self._lanes: dict[str, Lane] = {}
+        self._turns = Turns(draft.shares)
         self._gained: dict[JobId, Candidate] = {}
         for peers in draft.snapshot.peers:
             self._peers.setdefault(peers.lane.own, []).append(peers)
-            self._note(peers.lane)
+            self._turns.add(peers.lane)
 
     @property
     def _head_reservation(self) -> HeadReservation | None:
@@ -97,24 +94,19 @@ class GrowthRound:
     def turn(self) -> Turn | None:
         """The turn of the queue whose job is next; None: no job gets more."""
         self._see_newcomers()
-        turns = self._turns
-        while turns:
-            turn, queue = turns[0]
-            now = self._turn(queue)
-            if now == turn:
-                return turn
-            heapq.heapreplace(turns, (now, queue))
-        return None
+        first = self._turns.first()
+        return None if first is None else first[0]
 
     def serve(self) -> None:
         """Serve the next job of the queue whose turn it is."""
-        queue = self._turns[0][1]
+        first = self._turns.first()
+        assert first is not None, "there is a job"
+        queue = first[1]
         if queue not in self._heads:
             self._heads[queue] = self._all_heads(queue)
         heads = self._heads[queue]
         if not heads:
-            heapq.heappop(self._turns)
-            del self._lanes[queue]
+            self._turns.remove(queue)
             return
         _, head = heapq.heappop(heads)
         if isinstance(head, Candidate):
@@ -128,22 +120,13 @@ class GrowthRound:
             _place_together(self._draft, candidate)
         self.look_at_cooling()
 
-    def _turn(self, queue: str) -> Turn:
-        shares = self._draft.shares
-        return FIRST if shares is None else shares.turn(self._lanes[queue])
-
-    def _note(self, lane: Lane) -> None:
-        if lane.own not in self._lanes:
-            self._lanes[lane.own] = lane
-            heapq.heappush(self._turns, (self._turn(lane.own), lane.own))
-
     def _see_newcomers(self) -> None:
         draft = self._draft
         if len(draft.starts) == self._seen:
             return
         for job_id in islice(draft.starts, self._seen, None):
             job = draft.world.queued[job_id]
-            self._note(draft.lane(job))
+            self._turns.add(draft.lane(job))
             self._newcomers.setdefault(draft.lane(job).own, []).append(job)
             queue = draft.lane(job).own
             if queue in self._heads:

@@ -90,8 +90,8 @@ class _Exchange:
     def _about_to_start(self) -> Iterator[_Party]:
         """Jobs that wait for slots held for them: more than the minimum may come with these."""
         draft, peers = self._draft, self._peers
-        for job in draft.holders_of(peers.priority):
-            if draft.lane(job).own != peers.lane.own:
+        for job in draft.holders_in(peers.lane.own):
+            if job.priority != peers.priority:
                 continue
             nodes = tuple(name for name, _ in draft.holding[job.id][0])
             if job.elastic and job.shape == peers.shape and peers.group in map(self._group_at, nodes):

@@ -36,7 +36,7 @@ class Reclaims:
         chosen = request.place(View.SOON)
         if chosen is None:
             attempt = (draft.lane(job).own, shape)
-            if self._failed.get(attempt) == draft.openings:
+            if self._failed.get(attempt) == draft.openings or not draft.may_take(job.id):
                 return False
             takings = find_takings_to_grow(draft, job, request, self._victims)
             if takings is None:

@@ -191,9 +191,9 @@ def held_by_less_important(draft: Draft, job: Job) -> Rows:
     lane = draft.lane(job)
     if lane is TOP:
         return draft.victim_table.below(job.priority)
-    room = np.zeros_like(draft.ledger.soon())
-    for other in map(draft.world.active.__getitem__, draft.victim_table.less_than(job.priority)):
-        if draft.lane(other).own == lane.own:
+    room = np.zeros((len(draft.ledger.nodes), 3), np.int64)
+    for other in draft.active_in(lane.own):
+        if other.priority < job.priority and other.id in draft.victim_table:
             pour(room, draft.held(other))
     return room
 

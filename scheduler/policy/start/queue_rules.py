@@ -26,6 +26,10 @@ class QueueRules:
             return None
         return self._shares.why_never(self._draft.lane(job), self._counts(job), preemptible=job.spec.preemptible)
 
+    def why_not(self, job: Job) -> WaitReason | None:
+        """The rule that keeps the job from starting unless jobs of its own queues leave; None: there is none."""
+        return self.why_never(job) or next((quota.reason for quota in self.lacking(job)), None)
+
     def has_room(self, job: Job) -> bool:
         """Whether limits let the job start at once."""
         return self._shares is None or self._shares.room(self._draft.lane(job), self._counts(job))

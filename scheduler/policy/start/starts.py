@@ -3,14 +3,13 @@
 Jobs come in classes of alike jobs. A class whose next job cannot start whatever is tried is parked: none of its jobs is
 looked at again before something opens.
 
-One pass takes from others for a limited number of jobs (`TAKERS_MAX`), so that it stays short in any cluster; the rest
-are looked at again soon after, and the first of them is protected as any blocked job is.
+Of jobs for which the pass may take nothing more from others (`Draft.may_take`), the first is protected as any blocked
+job is.
 """
 
-import heapq
 import math
-from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import replace
 
 from scheduler.model.job import Job
@@ -23,25 +22,18 @@ from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.search import apply, find_takings
 from scheduler.policy.preempt.victims import Victims
-from scheduler.policy.queues.shares import FIRST, Turn
-from scheduler.policy.queues.tree import Lane
+from scheduler.policy.queues.turns import Turn
 from scheduler.policy.snapshot.order import Rank
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.waiting_jobs import JobClass
 from scheduler.policy.start.backfill import HeadReservation, held_by_less_important, promise
 from scheduler.policy.start.backfill_limit import BackfillLimit
 from scheduler.policy.start.failed_attempts import Failures
+from scheduler.policy.start.hopes import Hopes
+from scheduler.policy.start.line import Line
 from scheduler.policy.start.queue_rules import QueueRules
 from scheduler.policy.start.redraft import BackfillGains
 from scheduler.policy.start.wait_reasons import explain
-
-#: Number of jobs for which one pass takes from others; the next pass goes on.
-TAKERS_MAX = 128
-#: Time until the next pass goes on, in seconds.
-GO_ON_SECONDS = 1.0
-#: The turn of the queue, the rank of the next job, its index in its job class, and the class; None where the job is
-#: looked at alone.
-Head = tuple[Turn, Rank, int, JobClass | None]
 
 
 class Starts:
@@ -69,10 +61,9 @@ class Starts:
         self.kept_back: Job | None = None
         #: Job classes that cannot start whatever is free.
         self._impossible: dict[JobClass, WaitReason] = {}
-        #: Job classes that rules of their queues keep waiting.
-        self._limited: dict[JobClass, WaitReason] = {}
         self._victims = Victims(draft)
         self._rules = QueueRules(draft)
+        self._hopes = Hopes(draft, self._victims)
         #: By queue and priority.
         self._limits: dict[tuple[str, int], BackfillLimit] = {}
         #: Attempts that failed for lack of capacity alone, and behind the blocked job; by queue.
@@ -81,14 +72,11 @@ class Starts:
         #: Why each of these requests of jobs that are looked at alone can never be granted; None: it can.
         self._never: dict[Request, WaitReason | None] = {}
         self._requests: dict[JobClass, Request] = {}
-        #: Number of jobs for which this pass took from others.
-        self._takers = 0
-        #: Job classes without hope, and the index of the first job that has not had its turn.
-        self._parked: list[tuple[JobClass, int]] = []
         #: The index of the first job of a class that could not be placed, where it may be tried once more.
         self._first_failed: dict[JobClass, int] = {}
         self._drop_overbooked()
-        self._heads = self._all_heads()
+        self._line = Line(draft, self._has_hope)
+        self._line_up()
 
     def run(self) -> None:
         """Look at all jobs."""
@@ -97,56 +85,51 @@ class Starts:
 
     def turn(self) -> Turn | None:
         """The turn of the queue whose job is next; None: every job has had its own."""
-        heads, shares = self._heads, self.draft.shares
-        while heads and shares is not None:
-            turn, rank, k, job_class = heads[0]
-            now = shares.turn(self._lane(rank, job_class))
-            if now == turn:
-                break
-            heapq.heapreplace(heads, (now, rank, k, job_class))
-        return heads[0][0] if heads else None
+        return self._line.turn()
 
     def serve(self) -> None:
         """Look at the next job."""
-        _, rank, k, job_class = heapq.heappop(self._heads)
+        head = self._line.pop()
+        if head is None:
+            return
+        rank, k, job_class = head
         openings = self.draft.openings
         if job_class is None:
             self._single(self.draft.world.queued[rank[2]])
         else:
             self._next_of(job_class, k)
         if self.draft.openings > openings:
-            for parked, first in self._parked:
-                passed = bisect_right(parked.ranks, rank) if self.draft.shares is None else first
-                self._push(parked, passed)
-            self._parked.clear()
+            self._line.rejoin(rank)
 
-    def _all_heads(self) -> list[Head]:
+    def _has_hope(self, job_classes: Collection[JobClass], importance: float) -> bool:
+        """Whether the jobs of these classes have to be looked at; `importance`: the effective priority of the first.
+
+        One that cannot be placed may become the blocked job, and others of its queue may be kept back by it.
+        """
+        head_reservation, lane = self.head_reservation, next(iter(job_classes)).lane
+        if self._promises if head_reservation is None else head_reservation.among(lane):
+            return True
+        return self._hopes.any(job_classes, importance)
+
+    def _line_up(self) -> None:
         draft = self.draft
-        heads = [self._head(self._rank(job), 0, None) for job in draft.snapshot.waiting_jobs.singles.values()]
+        for job in draft.snapshot.waiting_jobs.singles.values():
+            self._line.add(draft.lane(job), (self._rank(job), 0, None))
         for each in draft.snapshot.waiting_jobs.job_classes:
             reason = draft.places.feasible(each.shape).impossible(each.min_workers)
             if reason is None:
-                heads.append(self._head(each.ranks[0], 0, each))
+                self._line.push(each, 0)
             else:
                 self._impossible[each] = reason
-        heapq.heapify(heads)
-        return heads
-
-    def _head(self, rank: Rank, k: int, job_class: JobClass | None) -> Head:
-        shares = self.draft.shares
-        return (FIRST if shares is None else shares.turn(self._lane(rank, job_class)), rank, k, job_class)
-
-    def _lane(self, rank: Rank, job_class: JobClass | None) -> Lane:
-        return self.draft.lane(self.draft.world.queued[rank[2]]) if job_class is None else job_class.lane
-
-    def _push(self, job_class: JobClass, k: int) -> None:
-        if k < len(job_class.ranks):
-            heapq.heappush(self._heads, self._head(job_class.ranks[k], k, job_class))
 
     def explain(self) -> None:
         """Give every job that this pass left waiting its reason, judged by what the finished draft leaves."""
         left = (job for job in self.left if job.id not in self.draft.holding)
-        explain(self.draft, left, self._impossible | self._limited, self._request, self.head_reservation)
+
+        def never(job_class: JobClass) -> WaitReason | None:
+            return self._impossible.get(job_class) or self._rules.why_not(self._member(job_class, 0))
+
+        explain(self.draft, left, never, self._request, self.head_reservation)
 
     def _drop_overbooked(self) -> None:
         """Where nodes hold more of something than they have, drop the last reservations of it until the others fit."""
@@ -177,20 +160,22 @@ class Starts:
         """Place the next job of the class, or find the next one that has a chance."""
         job, draft = self._member(job_class, k), self.draft
         if job.id in draft.starts or job.id in draft.holding:  # it was placed before the class was parked
-            self._push(job_class, k + 1)
+            self._go_on(job_class, k + 1)
             return
-        limited = self._rules.why_never(job)
-        hopeful = self._hopeful(job_class, k) if limited is None else None
-        self._limited.pop(job_class, None)
-        if limited is None and hopeful == k and not self._attempt(job, self._request(job_class), ()):
+        hopeful = self._hopeful(job_class, k) if self._rules.why_never(job) is None else None
+        if hopeful == k and not self._attempt(job, self._request(job_class), ()):
             self._first_failed.setdefault(job_class, k)
-            limited = next((quota.reason for quota in self._rules.lacking(job)), None)
-        if limited is not None:
-            self._limited[job_class] = limited
-        if hopeful is None or limited is not None:  # none behind it has a chance
-            self._parked.append((job_class, self._first_failed.pop(job_class, k)))
+            hopeful = None if self._rules.lacking(job) else k
+        if hopeful is None:  # none behind it has a chance
+            self._line.park(job_class, self._first_failed.pop(job_class, k))
         else:
-            self._push(job_class, k + 1 if hopeful == k else hopeful)
+            self._go_on(job_class, k + 1 if hopeful == k else hopeful)
+
+    def _go_on(self, job_class: JobClass, k: int) -> None:
+        """Go on with this job of the class; behind the last one, those that failed wait for something to open."""
+        self._line.push(job_class, k)
+        if k >= len(job_class.ranks) and job_class in self._first_failed:
+            self._line.park(job_class, self._first_failed.pop(job_class))
 
     def _hopeful(self, job_class: JobClass, k: int) -> int | None:
         """Index of the first job, from `k` on, for which no attempt as easy failed already; None: there is none."""
@@ -313,11 +298,11 @@ class Starts:
 
     def _take_over(self, job: Job, request: Request, headroom: Headroom | None) -> bool:
         """Give up the fewest reservations of less important jobs that let this one start; none if they cannot."""
-        draft, (feasible, count) = self.draft, request.workers
-        if self._victims.reach_of_reservations(job, feasible, headroom) < count:
+        draft, (feasible, count), dominated = self.draft, request.workers, self.draft.dominated_by(job)
+        if not dominated or self._victims.reach_of_reservations(job, feasible, headroom) < count:
             return False
         given_up: list[tuple[Job, Placements]] = []
-        for holder in draft.dominated_by(job):
+        for holder in dominated:
             if request.fits(View.OPEN, headroom):
                 break
             given_up.append((holder, draft.unhold(holder)))
@@ -352,7 +337,6 @@ class Starts:
             if headroom is not None:  # it may use what it takes
                 headroom = headroom.as_it_is()
             apply(draft, job, takings, self._victims)
-            self._takers += 1
             chosen = request.place(View.SOON, headroom)
         assert chosen is not None, "takings are enough for the job"
         self._use(limit, job, request, chosen)
@@ -362,8 +346,7 @@ class Starts:
     def _takings(self, job: Job, request: Request, headroom: Headroom | None) -> list[Taking] | None:
         """Takings that let the job fit; None if it does not fit whatever is taken, in this pass."""
         draft, victims, (feasible, count) = self.draft, self._victims, request.workers
-        if self._takers >= TAKERS_MAX:
-            draft.look_at(draft.now + GO_ON_SECONDS)
+        if not draft.may_take():
             self._fail(job, request, headroom)
             return None
         takings = find_takings(draft, job, request, victims, headroom)

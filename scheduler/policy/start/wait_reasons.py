@@ -1,6 +1,6 @@
 """Why each job that is left waiting does not start, judged by what the finished plan leaves."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from scheduler.model.ids import JobId
@@ -21,14 +21,14 @@ REWRITTEN_MAX = 1000
 def explain(
     draft: Draft,
     left: Iterable[Job],
-    impossible: Mapping[JobClass, WaitReason],
+    never: Callable[[JobClass], WaitReason | None],
     request: Callable[[JobClass], Request],
     head_reservation: HeadReservation | None,
 ) -> None:
     """Give every job that is left waiting its reason; drop the reasons that the jobs carry already.
 
-    `left` are jobs that the pass over the queue looked at one by one, `impossible` job classes that no plan can start,
-    `request` gives what each job of a class asks for.
+    `left` are jobs that the pass over the queue looked at one by one; `never` tells why no plan can start the jobs of a
+    class whatever is free, `request` what each of them asks for.
     """
     waiting = not_carried(draft.world, draft.waiting)
     for job in left:
@@ -37,7 +37,7 @@ def explain(
             waiting[job.id] = said
 
     def said_to(job_class: JobClass) -> Waiting:
-        reason = impossible.get(job_class)
+        reason = never(job_class)
         return _reason(draft, request(job_class), head_reservation) if reason is None else Waiting(reason)
 
     _explain_job_classes(draft, said_to, waiting)

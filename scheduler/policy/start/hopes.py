@@ -1,0 +1,58 @@
+"""Whether any job of a queue could start now, judged for all of its job classes at once."""
+
+from collections.abc import Collection
+
+from scheduler.model.shape import WorkerShape
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.claim import Claim
+from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.queues.tree import TOP
+from scheduler.policy.snapshot.waiting_jobs import JobClass
+
+
+class Hopes:
+    """What a draft holds out to queues, so that most of them are passed by without a look at each of their jobs."""
+
+    def __init__(self, draft: Draft, victims: Victims) -> None:
+        self._draft = draft
+        self._victims = victims
+        #: Whether so many workers of a shape find room, and how much of the ledger's changes was read then.
+        self._room: dict[tuple[WorkerShape, int], bool] = {}
+        self._read = 0
+
+    def any(self, job_classes: Collection[JobClass], importance: float) -> bool:
+        """Whether a job of these classes of one queue might find room, or take it from others.
+
+        `importance`: the effective priority of the most important one.
+        """
+        lane = next(iter(job_classes)).lane
+        if lane is TOP or self._draft.holders_in(lane.own) or any(map(self._finds_room, job_classes)):
+            return True
+        takes = self._victims.least_priority(lane.own) <= importance or self._may_claim(job_classes)
+        return takes and self._draft.may_take()
+
+    def _finds_room(self, job_class: JobClass) -> bool:
+        changes = len(self._draft.ledger.log)
+        if changes != self._read:
+            self._room.clear()
+            self._read = changes
+        wanted = (job_class.shape, job_class.min_workers)
+        if wanted not in self._room:
+            feasible = self._draft.places.feasible(job_class.shape)
+            most = max(feasible.fits(view).most() for view in (View.OPEN, View.SOON))
+            self._room[wanted] = most >= job_class.min_workers
+        return self._room[wanted]
+
+    def _may_claim(self, job_classes: Collection[JobClass]) -> bool:
+        """Whether the smallest of these could take something from other queues."""
+        shares, by_lane = self._draft.shares, self._victims.by_lane
+        if shares is None or by_lane is None:
+            return False
+        least: dict[str | None, int] = {}
+        for each in job_classes:
+            slots, gpu_type = each.min_workers * each.shape.slots, each.shape.gpu_type
+            least[gpu_type] = min(least.get(gpu_type, slots), slots)
+        lane = next(iter(job_classes)).lane
+        claims = (Claim(self._draft, shares, lane, shares.standing.typed(*each)) for each in least.items())
+        return any(claim.finds_any(by_lane) for claim in claims)

@@ -1,0 +1,81 @@
+"""The line of waiting jobs: by queue whose turn it is, and in it by rank; job classes without hope stand aside."""
+
+import heapq
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Collection
+
+from scheduler.policy.draft import Draft
+from scheduler.policy.queues.tree import Lane
+from scheduler.policy.queues.turns import Turn, Turns
+from scheduler.policy.snapshot.order import Rank
+from scheduler.policy.snapshot.waiting_jobs import JobClass
+from scheduler.policy.start.parked import Parked
+
+#: The rank of the next job, its index in its job class, and the class; None where the job is looked at alone.
+Head = tuple[Rank, int, JobClass | None]
+
+
+class Line:
+    """Who is next; see the module's docstring."""
+
+    def __init__(self, draft: Draft, has_hope: Callable[[Collection[JobClass], float], bool]) -> None:
+        """`has_hope` tells whether any of these classes of a queue might start, the first by its effective priority."""
+        self._draft = draft
+        self._has_hope = has_hope
+        #: By queue, as the own account of lanes; and the queues with any.
+        self._heads: defaultdict[str, list[Head]] = defaultdict(list)
+        self._turns = Turns(draft.shares)
+        #: Queues that have hope.
+        self._hopeful: set[str] = set()
+        self._parked = Parked(draft)
+
+    def turn(self) -> Turn | None:
+        """The turn of the queue whose job is next; None: every job has had its own."""
+        first = self._turns.first()
+        return None if first is None else first[0]
+
+    def pop(self) -> Head | None:
+        """The next job; None: the queue whose turn it is has no hope, and is passed by."""
+        first = self._turns.first()
+        assert first is not None, "there is a job"
+        heads = self._heads[queue := first[1]]
+        head = None if self._passes_by(queue, heads) else heapq.heappop(heads)
+        self._parked.look()
+        if not heads:
+            self._turns.remove(queue)
+            self._hopeful.discard(queue)
+        return head
+
+    def add(self, lane: Lane, head: Head) -> None:
+        """Put the job in line."""
+        heapq.heappush(self._heads[lane.own], head)
+        self._turns.add(lane)
+
+    def push(self, job_class: JobClass, k: int) -> None:
+        """Put the job with this index in line, if the class has so many."""
+        if k < len(job_class.ranks):
+            self.add(job_class.lane, (job_class.ranks[k], k, job_class))
+
+    def park(self, job_class: JobClass, k: int) -> None:
+        """Put the class aside; `k` is the index of its first job that has not had its turn."""
+        self._parked.add(job_class, k)
+
+    def rejoin(self, rank: Rank) -> None:
+        """Put parked classes in line again for which something opened; the job of this rank was the last."""
+        for job_class, k in list(self._parked.with_hope()):
+            self.push(job_class, bisect_right(job_class.ranks, rank) if self._draft.shares is None else k)
+
+    def _passes_by(self, queue: str, heads: list[Head]) -> bool:
+        """Whether none of the queue's jobs has any hope; then its classes are parked."""
+        if queue in self._hopeful:
+            return False
+        alone = any(job_class is None for _, _, job_class in heads)
+        classes = [(job_class, k) for _, k, job_class in heads if job_class is not None]
+        if alone or self._has_hope([job_class for job_class, _ in classes], -heads[0][0][0]):
+            self._hopeful.add(queue)
+            return False
+        for job_class, k in classes:
+            self.park(job_class, k)
+        heads.clear()
+        return True
