@@ -3,6 +3,7 @@
 import os
 import pwd
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -61,7 +62,7 @@ def _take_charge(settings: Settings) -> None:
     os.umask(_OWN_ONLY)
     if settings.http.socket is not None:
         directory = settings.http.socket.expanduser().absolute().parent
-        if not directory.exists():
+        with suppress(OSError):  # it is there, or whoever listens there says what is wrong
             directory.mkdir(_RUN_MODE)
             directory.chmod(_RUN_MODE)
 
