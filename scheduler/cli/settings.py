@@ -24,11 +24,16 @@ DatabaseOption = Annotated[
 ]
 
 
-def settings_from(session: Session, config: Path | None, given: dict[str, Any]) -> "Settings":
-    """Settings with these fields over all others, nested as in the file; None: not given. Raises `ConfigError`."""
+def settings_from(
+    session: Session, config: Path | None, given: dict[str, Any], defaults: dict[str, Any] | None = None
+) -> "Settings":
+    """Settings with these fields over all others, nested as in the file; None: not given. Raises `ConfigError`.
+
+    `defaults` take the place of those that the settings have by themselves.
+    """
     from scheduler.config import load_settings
 
-    return load_settings(config, _present({"state_dir": session.state_dir, **given}))
+    return load_settings(config, _present({"state_dir": session.state_dir, **given}), defaults)
 
 
 def _present(given: dict[str, Any]) -> dict[str, Any]:

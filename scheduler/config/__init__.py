@@ -1,6 +1,6 @@
 """Settings of the daemon: `settings` and `cluster_settings` say what there is, `load` reads them."""
 
-from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings
+from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings, SystemSettings
 from scheduler.config.load import load_settings
 from scheduler.config.oidc_settings import OidcSettings
 from scheduler.config.settings import (
@@ -26,6 +26,7 @@ __all__ = [
     "PolicySettings",
     "RetentionSettings",
     "Settings",
+    "SystemSettings",
     "TracingSettings",
     "WebhookSettings",
     "load_settings",

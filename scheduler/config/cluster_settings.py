@@ -18,6 +18,8 @@ ExporterPods = Annotated[
 ]
 VariablePattern = Annotated[str, Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]*$", max_length=200)]
 
+AccountName = Annotated[str, Field(min_length=1, max_length=128)]
+
 
 class LocalSettings(Section):
     """The machine of the daemon as a cluster of one node (`cluster = "local"`)."""
@@ -69,6 +71,29 @@ class LocalSettings(Section):
     )
     log_files_max: int = Field(
         default=3, ge=1, le=100, description="Number of log files that are kept for each worker."
+    )
+
+
+class SystemSettings(Section):
+    """The scheduler of a whole machine, which starts each job as its user (`sched serve --system`)."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Whether the daemon runs as root and starts each job as its user; set by `sched serve --system`. "
+        "Not set: all jobs run as the user of the daemon.",
+    )
+    uid_min: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**32 - 2,
+        description="Lowest user number of those whose jobs are accepted; not set: `UID_MIN` of `/etc/login.defs`, "
+        "else 1000. Jobs of root are never accepted.",
+    )
+    accounts: Annotated[tuple[AccountName, ...], WORDS] = Field(
+        default=(), description="System accounts whose jobs are accepted although their number is below `uid_min`."
+    )
+    umask: str = Field(
+        default="022", pattern=r"^0?[0-7]{3}$", description="Permissions that files of jobs do not get, in octal."
     )
 
 

@@ -4,6 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,17 @@ SEPARATOR = "__"
 _OF_A_SERVICE = re.compile(r"(?:tcp|udp|sctp)://")
 
 
-def load_settings(path: Path | None = None, overrides: dict[str, Any] | None = None) -> Settings:
+def load_settings(
+    path: Path | None = None, overrides: dict[str, Any] | None = None, defaults: dict[str, Any] | None = None
+) -> Settings:
     """Settings from a TOML file, then `SCHED_<GROUP>__<NAME>` variables, then `overrides` (nested mapping).
 
-    Raises `ConfigError` naming the setting and the rule.
+    `defaults`, nested too, count where none of these says anything. Raises `ConfigError` naming the setting and the
+    rule.
     """
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = deepcopy(defaults or {})
     if path is not None:
-        data = _read_toml(path)
+        _merge(data, _read_toml(path))
     _merge(data, _from_environment())
     _merge(data, overrides or {})
     try:

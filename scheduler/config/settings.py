@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from scheduler.bounds import TOKEN_PATTERN
-from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings
+from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings, SystemSettings
 from scheduler.config.numbers import Duration, Factor, Heartbeat, Price, Seconds, SlotSeconds
 from scheduler.config.oidc_settings import OidcSettings
 from scheduler.config.section import PAIRS, WORDS, Section
@@ -353,6 +353,7 @@ class Settings(Section):
     engine: EngineSettings = EngineSettings()
     cluster: Literal["local", "kubernetes"] = Field(default="local", description="Where workers run.")
     local: LocalSettings = LocalSettings()
+    system: SystemSettings = SystemSettings()
     kubernetes: KubernetesSettings = KubernetesSettings()
     http: HttpSettings = HttpSettings()
     oidc: OidcSettings = OidcSettings()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from scheduler.config import HttpSettings
+from scheduler.config import HttpSettings, Settings
 from scheduler.errors import ConfigError
 from scheduler.http.auth.access import Logins
 from scheduler.http.auth.login_names import LoginNames
@@ -50,9 +50,10 @@ def local_socket(settings: HttpSettings, state: Path) -> Iterator[socket.socket 
             _remove_own(path, made)
 
 
-def logins_of(settings: HttpSettings) -> Logins:
+def logins_of(settings: Settings) -> Logins:
     """What those may do who come by the socket."""
-    return Logins(LoginNames(), Role(settings.socket_role), shared=settings.socket_group is not None)
+    shared = settings.system.enabled or settings.http.socket_group is not None
+    return Logins(LoginNames(), Role(settings.http.socket_role), shared)
 
 
 def _group(settings: HttpSettings) -> int | None:

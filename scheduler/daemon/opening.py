@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from scheduler.clock import SystemClock
+from scheduler.clusters.local.accounts import Accounts
 from scheduler.clusters.local.cluster import LocalCluster
 from scheduler.clusters.local.shared import SharedLocalCluster
 from scheduler.config import KubernetesSettings, Settings
@@ -63,12 +64,17 @@ def open_cluster(settings: Settings, state: Path, store: SqlStore, clock: Clock)
         case "kubernetes":
             return open_kubernetes(settings, state, store.secret("worker-pods"), clock)
         case "local" if settings.local.directory is None:
-            return LocalCluster(state, settings.local, clock)
+            return LocalCluster(state, settings.local, clock, accounts=accounts_of(settings))
         case "local":
             # One that replicas share is not touched by those that follow.
             return SharedLocalCluster(settings.workers_path, settings.local, clock)
         case _:
             assert_never(settings.cluster)
+
+
+def accounts_of(settings: Settings) -> Accounts | None:
+    """The users as whom jobs run; None: all run as the user of the daemon, or in pods."""
+    return Accounts.of(settings.system) if settings.system.enabled else None
 
 
 def open_kubernetes(settings: Settings, state: Path, secret: bytes, clock: Clock) -> DaemonCluster:

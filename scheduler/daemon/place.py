@@ -29,7 +29,7 @@ def place_of(settings: Settings, store: SqlStore) -> Place:
     directory = settings.workers_path
     name = f"state directory {directory} on {socket.gethostname()}"
     with writable(directory):
-        private_directory(directory)
+        private_directory(directory, passable=settings.system.enabled)
         within = _within(store.file, directory)
         return Place(identity(directory) if within is None else str("beside the database" / within), name)
 

@@ -14,6 +14,7 @@ import structlog
 
 from scheduler import __version__
 from scheduler.clusters.kubernetes.addresses import host_of
+from scheduler.clusters.local.job_directories import JOBS_DIR
 from scheduler.clusters.logs.files import log_dir
 from scheduler.clusters.logs.reader import LocalLogs
 from scheduler.config import Settings
@@ -23,13 +24,22 @@ from scheduler.daemon.engine_thread import EngineThread
 from scheduler.daemon.issuer import open_issuer
 from scheduler.daemon.local_socket import local_socket, logins_of
 from scheduler.daemon.logging import configure_logging
-from scheduler.daemon.opening import DaemonCluster, open_clock, open_cluster, open_store, open_training_jobs
+from scheduler.daemon.opening import (
+    DaemonCluster,
+    accounts_of,
+    open_clock,
+    open_cluster,
+    open_store,
+    open_training_jobs,
+)
 from scheduler.daemon.place import check_place, place_of
 from scheduler.daemon.process import allow_many_connections, stopped_by_signals
 from scheduler.daemon.recurring import SWEEP_SECONDS, RecurringJobs, new_timers
 from scheduler.daemon.retention import INTERVAL_SECONDS, Retention
 from scheduler.daemon.server import Server, bind, url_of
-from scheduler.daemon.state_dir import ADDRESS_FILE, JOBS_DIR, announced, claimed, identity
+from scheduler.daemon.service_manager import ServiceManager
+from scheduler.daemon.state_dir import ADDRESS_FILE, announced, claimed, identity
+from scheduler.daemon.system import get_ready, tell_whose_jobs
 from scheduler.daemon.tracing import traced_engines
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
 from scheduler.daemon.watchdog import Watchdog, dump_stacks, save_inputs, start_anew
@@ -88,10 +98,11 @@ def run(settings: Settings) -> None:
     faulthandler.enable(_STDERR)
     check_exposure(settings.http, settings.oidc)
     check_kinds(settings.webhooks)
+    get_ready(settings)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     allow_many_connections()
     with stopped_by_signals(), ExitStack() as stack:
-        state = stack.enter_context(claimed(settings.state_path))
+        state = stack.enter_context(claimed(settings.state_path, passable=settings.system.enabled))
         bound = stack.enter_context(bind(settings.http))
         local = stack.enter_context(local_socket(settings.http, state))
         store = open_store(settings)
@@ -144,7 +155,7 @@ class Daemon:
             settings.http.metrics_token,
             self._tokens,
             clock.wall,
-            logins_of(settings.http),
+            logins_of(settings),
             None if self._issuer is None else self._issuer.logins,
         )
         self._audit = AuditTrail(store.add_audit, clock.wall)
@@ -201,7 +212,8 @@ class Daemon:
             stack.callback(self._webhook_senders.stop)
             self._start_timers(stack)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
-            server = Server(app, connections, on_stop=self._finish)
+            tell_whose_jobs(self._settings)
+            server = Server(app, connections, self._finish, ServiceManager.of(os.environ))
             server.run(sockets=[bound] if local is None else [bound, local])
             if not server.started:
                 raise ConfigError(f"the HTTP server could not start on {self._url}: see the log")
@@ -247,6 +259,7 @@ class Daemon:
             ),
             answers=HostAnswers(self._board),
             events_bell=events_bell,
+            accounts=accounts_of(self._settings),
         )
 
     def _new_training_jobs(self) -> TrainingJobs | None:

@@ -9,6 +9,7 @@ from errno import EADDRNOTAVAIL
 import uvicorn
 
 from scheduler.config import HttpSettings
+from scheduler.daemon.service_manager import ServiceManager
 from scheduler.errors import ConfigError
 from scheduler.http.server.connections import Connections
 from scheduler.http.server.entry import Entry
@@ -62,9 +63,11 @@ def _backlog() -> int:
 
 
 class Server(uvicorn.Server):
-    """uvicorn with a word to those that wait, before it waits for them."""
+    """uvicorn with a word to those that wait, before it waits for them, and to the service manager."""
 
-    def __init__(self, app: Entry, connections: Connections, on_stop: Callable[[], None]) -> None:
+    def __init__(
+        self, app: Entry, connections: Connections, on_stop: Callable[[], None], manager: ServiceManager
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -83,11 +86,20 @@ class Server(uvicorn.Server):
         )
         self._connections = connections
         self._on_stop = on_stop
+        self._manager = manager
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._manager.ready()
 
     async def on_tick(self, counter: int) -> bool:
-        self._connections.sweep(asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        self._connections.sweep(now)
+        self._manager.beat(now)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._manager.stopping()
         self._on_stop()
         await super().shutdown(sockets)

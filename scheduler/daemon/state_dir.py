@@ -19,15 +19,19 @@ log = structlog.get_logger(__name__)
 LOCK_FILE = "daemon.lock"
 ADDRESS_FILE = "daemon.json"
 TOKEN_FILE = "token"
-JOBS_DIR = "jobs"
 IDENTITY_FILE = "identity"
+#: Group and others may use names in the directory, without seeing them.
+_PASSING = 0o011
 
 
 @contextmanager
-def claimed(path: Path) -> Iterator[Path]:
-    """The directory, made if need be, ours alone inside. Raises `Conflict` naming the process that has it."""
+def claimed(path: Path, *, passable: bool = False) -> Iterator[Path]:
+    """The directory, made if need be, ours alone inside. Raises `Conflict` naming the process that has it.
+
+    `passable`: whether other users may pass through it, to directories of their own.
+    """
     try:
-        private_directory(path)
+        private_directory(path, passable=passable)
         for name in (IDENTITY_FILE, TOKEN_FILE, ADDRESS_FILE, LOCK_FILE):
             make_private(path / name)
         lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -51,22 +55,30 @@ def claimed(path: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def private_directory(path: Path) -> None:
-    """Make it, if need be, and close it to all other users. Raises `OSError`, and `ConfigError` as `make_private`."""
+def private_directory(path: Path, *, passable: bool = False) -> None:
+    """Make it, if need be, and close it to all other users. Raises `OSError`, and `ConfigError` as `make_private`.
+
+    `passable`: they may pass through it, and see nothing of what is in it.
+    """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    make_private(path)
+    make_private(path, _PASSING if passable else 0)
+    if passable:
+        path.chmod(stat.S_IMODE(path.stat().st_mode) | _PASSING)
 
 
-def make_private(path: Path) -> None:
-    """Close a file or directory to all other users. Raises `ConfigError` where that cannot be done."""
+def make_private(path: Path, allowed: int = 0) -> None:
+    """Close a file or directory to all other users. Raises `ConfigError` where that cannot be done.
+
+    `allowed`: permissions that they keep.
+    """
     try:
         facts = path.stat()
     except FileNotFoundError:
         return
-    others = stat.S_IMODE(facts.st_mode) & 0o077
+    others = stat.S_IMODE(facts.st_mode) & 0o077 & ~allowed
     if facts.st_uid == os.geteuid():
         if others:
-            path.chmod(stat.S_IMODE(facts.st_mode) & ~0o077)
+            path.chmod(stat.S_IMODE(facts.st_mode) & ~others)
             log.warning("others could read this; it is private now", path=str(path), mode=f"{facts.st_mode & 0o777:o}")
     elif facts.st_uid != 0 or (others and not _is_volume(path, facts)):
         raise ConfigError(

@@ -292,6 +292,8 @@ class StartWorker:
     export: Export | None = None
     #: Of its job. The cluster reports it with the worker.
     nonce: str = ""
+    #: Whose job it is; a local cluster of a system daemon starts the worker as this login.
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
+from scheduler.clusters.local.accounts import Accounts
 from scheduler.config import Settings
 from scheduler.engine.board import Board
 from scheduler.engine.ports import EngineClock, Leader
@@ -102,6 +103,8 @@ class Services:
     bodies: Bodies = field(default_factory=Bodies)
     #: The groups of a login of this machine.
     groups_of: Callable[[str], Collection[str]] = groups_of
+    #: The users as whom jobs run; None: all run as the user of the daemon, or in pods.
+    accounts: Accounts | None = None
 
     def stored(self, job_ids: Sequence[JobId]) -> None:
         """Announce new jobs in the store: they are known at once, and the next tick decides on them."""

@@ -59,6 +59,11 @@ class Identity:
     #: Its groups, as the issuer of OpenID Connect names them.
     groups: frozenset[str] = frozenset()
 
+    @property
+    def is_root(self) -> bool:
+        """Whether the kernel says that it is root, or the daemon's own user: no other login is an administrator."""
+        return self.by is IdentifiedBy.LOGIN and self.role is Role.ADMIN
+
     def owns(self, user: str) -> bool:
         """Whether what belongs to the user may be changed by this identity."""
         return self.role.includes(Role.OPERATOR) or (self.role.includes(Role.USER) and self.user == user)

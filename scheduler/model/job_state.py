@@ -83,6 +83,8 @@ class StopReason(StrEnum):
     RETRIES_EXHAUSTED = "RETRIES_EXHAUSTED"
     #: No try can start its workers: there is no such program or directory, say.
     CANNOT_START = "CANNOT_START"
+    #: Its user has no account on the machine, or one that may have no jobs.
+    NO_ACCOUNT = "NO_ACCOUNT"
     #: Its time limit is over.
     TIME_LIMIT = "TIME_LIMIT"
     #: A user suspended it.
@@ -110,6 +112,7 @@ STOP_TARGETS: dict[StopReason, JobState] = {
     StopReason.GANG_RESTART: JobState.QUEUED,
     StopReason.RETRIES_EXHAUSTED: JobState.FAILED,
     StopReason.CANNOT_START: JobState.FAILED,
+    StopReason.NO_ACCOUNT: JobState.SUSPENDED,
     StopReason.TIME_LIMIT: JobState.FAILED,
     StopReason.SUSPENDED: JobState.SUSPENDED,
     StopReason.RESUMED: JobState.QUEUED,

@@ -37,6 +37,8 @@ class EndCause(StrEnum):
     NOT_ADMITTED = "NOT_ADMITTED"
     #: Its job asks for what no node of the cluster can start: there is no such program, or its pod is invalid.
     CANNOT_START = "CANNOT_START"
+    #: Its job's user has no account on the machine, or one that may have no jobs.
+    NO_ACCOUNT = "NO_ACCOUNT"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,8 @@ class ExitReason(StrEnum):
     LAUNCH_FAILED = "LAUNCH_FAILED"
     #: Its process could not be started, and no further try can: there is no such program or directory; a failure.
     CANNOT_START = "CANNOT_START"
+    #: The user of its job has no account on the machine, or one that may have no jobs; not a failure.
+    NO_ACCOUNT = "NO_ACCOUNT"
     #: It used more memory than it may; a failure.
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
     #: The cluster did not run it for a reason outside the job; not a failure.

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from scheduler.clock import SystemClock
+from scheduler.clusters.local.accounts import Accounts
 from scheduler.clusters.local.cluster import LocalCluster
 from scheduler.clusters.local.processes import STATE_VARIABLE, all_processes
 from scheduler.config import LocalSettings
@@ -27,8 +28,11 @@ Workers = Mapping[WorkerId, WorkerObservation]
 
 
 class LocalWorld:
-    def __init__(self, state_dir: Path, settings: LocalSettings | None = None) -> None:
+    def __init__(
+        self, state_dir: Path, settings: LocalSettings | None = None, accounts: Accounts | None = None
+    ) -> None:
         self.state_dir = state_dir
+        self.accounts = accounts
         self.settings = settings or LocalSettings(slots=4)
         self.changed = threading.Event()
         self.cluster = self._connect(5.0)
@@ -40,7 +44,13 @@ class LocalWorld:
         return self.cluster
 
     def _connect(self, idle_seconds: float) -> LocalCluster:
-        cluster = LocalCluster(self.state_dir, self.settings, SystemClock(), supervisor_idle_seconds=idle_seconds)
+        cluster = LocalCluster(
+            self.state_dir,
+            self.settings,
+            SystemClock(),
+            accounts=self.accounts,
+            supervisor_idle_seconds=idle_seconds,
+        )
         cluster.on_change(self.changed.set)
         return cluster
 
@@ -52,6 +62,7 @@ class LocalWorld:
         workdir: str | None = None,
         slot_ids: tuple[int, ...] = (0,),
         shared: bool = False,
+        user: str = "",
     ) -> StartWorker:
         return StartWorker(
             worker_id=WorkerId(worker),
@@ -66,6 +77,7 @@ class LocalWorld:
             grace_seconds=5.0,
             generation=1,
             shared=shared,
+            user=user,
         )
 
     def apply(self, actions: Sequence[ClusterAction]) -> list[ActionFailure]:
@@ -73,12 +85,17 @@ class LocalWorld:
         return list(self.cluster.apply(actions))
 
     def start(
-        self, worker: str, *command: str, env: Mapping[str, str] | None = None, workdir: str | None = None
+        self,
+        worker: str,
+        *command: str,
+        env: Mapping[str, str] | None = None,
+        workdir: str | None = None,
+        user: str = "",
     ) -> None:
-        assert not self.apply([self.action(worker, *command, env=env, workdir=workdir)])
+        assert not self.apply([self.action(worker, *command, env=env, workdir=workdir, user=user)])
 
-    def shell(self, worker: str, script: str) -> None:
-        self.start(worker, "sh", "-c", script)
+    def shell(self, worker: str, script: str, user: str = "") -> None:
+        self.start(worker, "sh", "-c", script, user=user)
 
     def stop(self, worker: str, grace_seconds: float) -> None:
         assert not self.apply([StopWorker(WorkerId(worker), NODE, grace_seconds)])

@@ -74,6 +74,8 @@ VALUES = {
     ("policy", "fair_stop_seconds"): "60.0",
     ("policy", "oversell_utilization_max"): "0.5",
     ("local", "slots"): "3",
+    ("system", "uid_min"): "500",
+    ("system", "umask"): "077",
     ("kubernetes", "yield_to_priority"): "7",
     ("usage", "prices"): "H100=2.5,*=1.0",
     ("kubernetes", "kubeconfig"): "/k",

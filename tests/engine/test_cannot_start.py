@@ -9,6 +9,7 @@ from scheduler.clusters.simulated.process import NO_PROGRAM_DETAIL, Behaviour
 from scheduler.config import EngineSettings, Settings
 from scheduler.model.event import EventKind
 from scheduler.model.fixed import FixedGroup
+from scheduler.model.intent import IntentKind
 from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState, StopReason
 from tests.world import World
@@ -43,6 +44,23 @@ def test_a_job_whose_program_does_not_exist_fails_at_the_first_try_and_says_why(
     assert job.detail.startswith(f"worker {job_id}-1 on a cannot start: {NO_PROGRAM_DETAIL}")
     assert [e.cause for e in w.events(EventKind.JOB_FAILED)] == ["CANNOT_START"]
     assert {e.cause for e in w.events(EventKind.WORKER_ENDED)} <= {"CANNOT_START", "ASKED"}
+
+
+@pytest.mark.parametrize("runtime", [Runtime.COMMAND, Runtime.ELASTIC])
+def test_a_job_whose_user_has_no_account_is_suspended_until_somebody_resumes_it(w: World, runtime: Runtime) -> None:
+    w.node("a", slots=4)
+    job_id = w.job("j", workers=(2, 4), max_retries=0, runtime=runtime, behaviour=Behaviour(no_account=True))
+    w.settle()
+    job = w.expect(job_id, JobState.SUSPENDED, workers=0)
+    assert (job.attempt, job.retries_used, job.stop_reason) == (1, 0, StopReason.NO_ACCOUNT)
+    assert [e.cause for e in w.events(EventKind.JOB_SUSPENDED)] == ["NO_ACCOUNT"]
+    assert {e.cause for e in w.events(EventKind.WORKER_ENDED)} <= {"NO_ACCOUNT", "ASKED"}
+    w.advance(3600)
+    w.expect(job_id, JobState.SUSPENDED)
+    w.cluster.behave(job_id, Behaviour(runtime=runtime))
+    w.ask(IntentKind.RESUME, job_id)
+    w.settle()
+    w.expect(job_id, JobState.RUNNING)
 
 
 def test_a_job_without_a_program_takes_slots_from_an_equal_only_once(w: World) -> None:

@@ -15,6 +15,7 @@ from scheduler.config import HttpSettings, OidcSettings, Settings
 from scheduler.daemon.issuer import open_issuer
 from scheduler.daemon.recurring import RecurringJobs, new_timers
 from scheduler.daemon.server import Server, bind, url_of
+from scheduler.daemon.service_manager import ServiceManager
 from scheduler.engine.tick import TickReport
 from scheduler.http.app import create_app
 from scheduler.http.auth.access import Access
@@ -137,7 +138,9 @@ class Site(World):
         """Answer on a socket meanwhile."""
         bound = bind(self.settings.http)
         connections = Connections(self.settings.http)
-        self.server = server = Server(self.app, connections, on_stop=self.services.wake_all)
+        self.server = server = Server(
+            self.app, connections, on_stop=self.services.wake_all, manager=ServiceManager(None, None)
+        )
         started = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         started.start()
         self.url = url_of(bound)

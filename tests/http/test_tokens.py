@@ -1,6 +1,8 @@
 """Tokens of users: created once, stored as digests, and what their holders may submit and change."""
 
 import hashlib
+import os
+import pwd
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +62,7 @@ def test_a_token_says_who_calls_until_it_is_revoked(guarded: Site) -> None:
         "identified_by": "token",
         "token_id": token["id"],
         "queue": None,
+        "jobs_run_as": pwd.getpwuid(os.geteuid()).pw_name,
         "expires_at": None,
     }
     [listed] = guarded.client.get("/v1/tokens", headers=ADMIN).json()["tokens"]
@@ -102,6 +105,7 @@ def test_the_first_token_closes_a_daemon_that_was_open(site: Site) -> None:
         "identified_by": "nothing",
         "token_id": None,
         "queue": None,
+        "jobs_run_as": pwd.getpwuid(os.geteuid()).pw_name,
         "expires_at": None,
     }
     token = site.client.post("/v1/tokens", json={"user": "ann", "role": "admin"}).json()

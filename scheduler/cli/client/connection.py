@@ -13,6 +13,8 @@ from scheduler.errors import InvalidInput
 
 DEFAULT_URL = "http://127.0.0.1:8470"
 DEFAULT_STATE_DIR = Path("~/.sched")
+#: Of the daemon of the whole machine.
+SYSTEM_SOCKET = Path("/run/sched/sched.sock")
 _FILE_BYTES_MAX = 64 * 1024
 NOBODY_THERE = "nobody listens there"
 _UNIX = "unix://"
@@ -67,19 +69,27 @@ class Connection:
         return "http://localhost" if self.url.startswith(_UNIX) else self.url
 
 
-def find_daemon(url: str | None, token: str | None, state_dir: Path | None, ca: Path | None = None) -> Connection:
+def find_daemon(
+    url: str | None,
+    token: str | None,
+    state_dir: Path | None,
+    ca: Path | None = None,
+    system_socket: Path = SYSTEM_SOCKET,
+) -> Connection:
     """How to ask the daemon: as given, else as `sched login` stored it, else as the daemon of this machine wrote it.
+
+    Where the user has no daemon and nothing is given, that of the whole machine is asked, by its UNIX socket.
 
     What is stored for one daemon is never sent to another: the token of a login goes to its address only, the token
     file of a state directory to this machine only. A state directory that is given goes before a login; a token that
     is given without an address goes to that of the login.
     Raises `InvalidInput` for an address or a token that cannot be one, and `UserError` for a login that cannot be used.
     """
-    found = _find(url, token, state_dir)
+    found = _find(url, token, state_dir, system_socket)
     return found if ca is None else replace(found, ca=ca)
 
 
-def _find(url: str | None, token: str | None, state_dir: Path | None) -> Connection:
+def _find(url: str | None, token: str | None, state_dir: Path | None, system_socket: Path) -> Connection:
     given, token = checked_url(url) if url else None, checked_token(token, "SCHED_TOKEN")
     login = read_login() if state_dir is None and not (given and token) else None
     if login is not None and given in (None, login.url):
@@ -93,6 +103,8 @@ def _find(url: str | None, token: str | None, state_dir: Path | None) -> Connect
     if given is not None:
         return _with_written_token(connection_to(given, token), directory)
     written, socket_path = _written(directory / "daemon.json")
+    if written is None and token is None and state_dir is None and system_socket.is_socket():
+        return connection_to(f"{_UNIX}{system_socket}", None)
     origin = f"from {directory / 'daemon.json'}" if written else ""
     found = connection_to(checked_url(written or DEFAULT_URL), token, origin)
     if socket_path is not None and token is None:

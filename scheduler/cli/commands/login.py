@@ -71,6 +71,8 @@ def whoami(session: Session) -> None:
         rows.append(("expires", _expiry(view["expires_at"])))
     if view.get("queue") is not None:
         rows.append(("queue", view["queue"]))
+    if view.get("jobs_run_as") is not None:
+        rows.append(("jobs run as", view["jobs_run_as"]))
     rows.append(("daemon", session.connection.url))
     show(fields(rows))
 

@@ -5,9 +5,13 @@ from typing import Annotated
 
 import typer
 
+from scheduler.cli.client.connection import SYSTEM_SOCKET
 from scheduler.cli.command import DAEMON, SILENT, Session, command
 from scheduler.cli.settings import ConfigOption, DatabaseOption, settings_from
 from scheduler.errors import ConfigError
+
+SYSTEM_CONFIG = Path("/etc/sched/sched.toml")
+SYSTEM_DEFAULTS = {"state_dir": "/var/lib/sched", "http": {"socket": str(SYSTEM_SOCKET)}}
 
 
 def serve(
@@ -30,20 +34,34 @@ def serve(
             help="File with the token of an administrator (http.token); required on any address except loopback.",
         ),
     ] = None,
+    system: Annotated[
+        bool,
+        typer.Option(
+            "--system",
+            help="Serve all users of this machine, as root: each job runs as its user. Unless told otherwise, settings "
+            "are in /etc/sched/sched.toml, the state in /var/lib/sched and the UNIX socket in /run/sched.",
+        ),
+    ] = False,
 ) -> None:
     """Run the daemon until SIGTERM or Ctrl-C; jobs keep running without it, and it finds them again when it restarts.
 
     Options override SCHED_GROUP__NAME environment variables, which override the --config file.
     """
+    from scheduler.daemon import run
+    from scheduler.daemon.system import check_root
+
+    if system:
+        check_root()  # at first: the settings are for root to read
     given = {
         "database_url": database_url,
         "local": {"slots": slots},
         "http": {"host": host, "port": port, "token": _token(token_file)},
     }
-    settings = settings_from(session, config, given)
-    from scheduler.daemon import run
-
-    run(settings)
+    if not system:
+        run(settings_from(session, config, given))
+        return
+    config = config or (SYSTEM_CONFIG if SYSTEM_CONFIG.exists() else None)
+    run(settings_from(session, config, {**given, "system": {"enabled": True}}, SYSTEM_DEFAULTS))
 
 
 def _token(path: Path | None) -> str | None:

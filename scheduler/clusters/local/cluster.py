@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import assert_never
 
 from scheduler import bounds
+from scheduler.clusters.local.accounts import Accounts, Refused, login_variables
 from scheduler.clusters.local.env import InheritedEnv
 from scheduler.clusters.local.link import SupervisorLink
 from scheduler.clusters.local.machine import machine_of
@@ -30,19 +31,31 @@ _READY_SECONDS_MAX = 15.0
 _OBSERVE_SECONDS_MAX = 1.0
 
 
+#: What a supervisor is that would start everything as root.
+_TOO_OLD = "is of an older version, which starts nothing as its user: let its workers end"
+
+
 class LocalCluster:
     """The `Cluster` port on this machine. A second one of the same state directory takes over from the first."""
 
     def __init__(
-        self, state_dir: Path, settings: LocalSettings, clock: Clock, *, supervisor_idle_seconds: float = 30.0
+        self,
+        state_dir: Path,
+        settings: LocalSettings,
+        clock: Clock,
+        *,
+        accounts: Accounts | None = None,
+        supervisor_idle_seconds: float = 30.0,
     ) -> None:
         """Connects to the supervisor, launching it if need be. Raises `ClusterError` if it cannot.
 
+        `accounts`: the users as whom workers run, where this process is root; None: they run as its own user.
         `supervisor_idle_seconds`: how long the supervisor goes on without workers and daemon before it ends by itself.
         """
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.logs = LocalLogs(state_dir)
         self._clock = clock
+        self._accounts = accounts
         self._env = InheritedEnv(os.environ, settings.pass_environment)
         self._workdir = os.path.expanduser("~")
         self._changed = threading.Condition()
@@ -51,6 +64,7 @@ class LocalCluster:
         self._forgetting: set[WorkerId] = set()
         self._snapshot: Mapping[WorkerId, WorkerObservation] | None = None
         self._down_reason: str | None = "the supervisor of local workers has not responded yet"
+        self._starts_as_users = False
         self._machine = machine_of(state_dir.resolve(), settings, clock, self._known_workers, self._wake)
         limits = (settings.log_bytes_max, settings.log_files_max)
         self._link = SupervisorLink(
@@ -132,6 +146,8 @@ class LocalCluster:
             return f"node {action.node} not found"
         if isinstance(action, ForgetWorker) and self._is_alive(action.worker_id):
             return "it is still alive"
+        if isinstance(action, StartWorker) and self._accounts is not None and not self._starts_as_users:
+            return f"the supervisor of local workers {_TOO_OLD}"
         gpus = node.slots if node is not None and node.has_gpus else bounds.SLOTS.high
         if isinstance(action, StartWorker) and max(action.slot_ids, default=-1) >= gpus:
             return f"node {action.node} has only {gpus:g} GPUs"
@@ -158,7 +174,7 @@ class LocalCluster:
         devices = self._machine.devices(action.node, action.slot_ids)
         if devices is not None:
             env["CUDA_VISIBLE_DEVICES"] = devices
-        return StartRequest(
+        request = StartRequest(
             id=action.worker_id,
             job_id=job_key(action.job_id, action.nonce),
             node=action.node,
@@ -169,8 +185,23 @@ class LocalCluster:
             grace_seconds=action.grace_seconds,
             command=list(action.command),
             env=env,
-            workdir=action.workdir or export.workdir or self._workdir,
+            workdir=action.workdir or export.workdir or "",
         )
+        if self._accounts is not None:
+            self._as_user(request, self._accounts, action.user)
+        request["workdir"] = request["workdir"] or self._workdir
+        return request
+
+    def _as_user(self, request: StartRequest, accounts: Accounts, user: str) -> None:
+        """Let it be the start of a process of this user, in the user's home unless the job says where."""
+        try:
+            account = accounts.find(user)
+        except Refused as refused:
+            request["no_account"] = str(refused)
+            return
+        request["account"] = account
+        request["env"] = {**login_variables(account), **request["env"]}
+        request["workdir"] = request["workdir"] or account["home"]
 
     def _note(self, action: ClusterAction) -> None:
         if isinstance(action, StartWorker) and action.worker_id not in self._workers:
@@ -198,6 +229,7 @@ class LocalCluster:
                 self._workers.clear()
                 self._forgetting.clear()
                 self._down_reason = None
+                self._starts_as_users = notice.get("starts_as_users", False)
             # The workers of a notice are as they are after all that it says is forgotten.
             self._forgetting.difference_update(WorkerId(name) for name in notice.get("forgotten", ()))
             for worker in notice.get("workers", ()):

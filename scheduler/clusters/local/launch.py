@@ -6,7 +6,7 @@ import signal
 from collections.abc import Mapping, Sequence
 
 #: Python and its libraries ignore some of these; a worker starts with the kernel's defaults.
-_DEFAULT_SIGNALS = (
+DEFAULT_SIGNALS = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
     signal.SIGINT,
@@ -28,7 +28,7 @@ _SHOWN_MAX = 400
 _WRONG_WORKDIR = {
     errno.ENOENT: "does not exist: create it, or give another",
     errno.ENOTDIR: "is not a directory: give one",
-    errno.EACCES: "may not be entered by the user of the daemon: change its permissions, or give another",
+    errno.EACCES: "may not be entered by {user}: change its permissions, or give another",
     errno.ELOOP: "is a symbolic link that leads to itself: give a directory",
     errno.ENAMETOOLONG: "has too long a name: give a shorter one",
 }
@@ -60,13 +60,10 @@ def launch(command: Sequence[str], env: Mapping[str, str], workdir: str, output:
 
     Moves this process into `workdir` for a moment, so it must have no other thread.
     """
-    try:
-        os.chdir(workdir)
-    except (OSError, ValueError) as error:
-        raise _launch_error(f"working directory {_shown(workdir)}", error, _WRONG_WORKDIR) from None
+    enter(workdir, "the user of the daemon")
     try:
         return os.posix_spawn(
-            _find(command[0], env.get("PATH", os.defpath)),
+            find_program(command[0], env.get("PATH", os.defpath)),
             list(command),
             env,
             file_actions=[
@@ -75,15 +72,29 @@ def launch(command: Sequence[str], env: Mapping[str, str], workdir: str, output:
             ],
             setsid=True,
             setsigmask=(),
-            setsigdef=_DEFAULT_SIGNALS,
+            setsigdef=DEFAULT_SIGNALS,
         )
     except (OSError, ValueError) as error:
-        raise _launch_error(f"program {_shown(command[0])}", error, _wrong_program(command[0])) from None
+        raise program_error(command[0], error) from None
     finally:
         os.chdir("/")
 
 
-def _find(program: str, path: str) -> str:
+def enter(workdir: str, user: str) -> None:
+    """Make it the directory of this process, which runs as `user`. Raises `LaunchError`."""
+    try:
+        os.chdir(workdir)
+    except (OSError, ValueError) as error:
+        wrong = {number: text.format(user=user) for number, text in _WRONG_WORKDIR.items()}
+        raise _launch_error(f"working directory {_shown(workdir)}", error, wrong) from None
+
+
+def program_error(program: str, error: OSError | ValueError) -> LaunchError:
+    """What is wrong with a program that the kernel does not execute."""
+    return _launch_error(f"program {_shown(program)}", error, _wrong_program(program))
+
+
+def find_program(program: str, path: str) -> str:
     """As a shell looks a program up, seen from the worker's directory and its PATH. Raises `LaunchError`."""
     if "/" in program:
         return program

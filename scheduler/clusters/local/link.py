@@ -144,6 +144,8 @@ class SupervisorLink:
             connection.sendall(encode(Request(log_limits=self._log_limits)))
             self._connection = connection
             try:
+                if self._closed.is_set():  # `close` may have looked for the connection just before
+                    return False
                 while data := _receive(connection):
                     for notice in reader.feed(data):
                         if notice.get("replaced"):

@@ -5,7 +5,7 @@ processes, nothing of an ended worker is left, and one read of a small file show
 """
 
 import signal
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 
 from scheduler.clusters.local.processes import (
@@ -13,6 +13,7 @@ from scheduler.clusters.local.processes import (
     all_processes,
     kill_process,
     log_worker_of,
+    may_be_of,
     own_children,
     read_process,
     signal_group,
@@ -32,9 +33,11 @@ class Left(Enum):
 class Orphans:
     """Adopted children of this process and the workers they came from."""
 
-    def __init__(self, state_dir: str, log_dir: str) -> None:
+    def __init__(self, state_dir: str, log_dir: str, workers: Mapping[str, LocalWorker]) -> None:
+        """`workers`: all that are on record, by name."""
         self._state_dir = state_dir
         self._log_dir = log_dir
+        self._workers = workers
         #: Worker of each orphan; None: unknown, since its environment, output and session do not tell.
         self._owners: dict[int, str | None] = {}
 
@@ -51,16 +54,19 @@ class Orphans:
     def any(self) -> bool:
         return bool(self._owners)
 
-    def kill_strays(self, live_workers: Collection[str]) -> None:
-        """Kill orphans whose worker has ended; those of unknown origin as soon as no worker is left."""
+    def kill_strays(self, live_workers: Mapping[str, LocalWorker]) -> None:
+        """Kill orphans whose worker has ended; those of unknown origin as soon as no worker of their user is left."""
         for pid, owner in self._owners.items():
-            if owner not in live_workers and (owner is not None or not live_workers):
+            kin = (may_be_of(pid, worker.spec.uid) for worker in live_workers.values())
+            if owner not in live_workers if owner is not None else not any(kin):
                 process = read_process(pid)
                 if process is not None:
                     kill_process(process)
 
     def _owner_of(self, pid: int, first_processes: Mapping[int, LocalWorker]) -> str | None:
-        owner = worker_of(pid, self._state_dir) or log_worker_of(pid, self._log_dir)
+        named = worker_of(pid, self._state_dir) or log_worker_of(pid, self._log_dir)
+        worker = self._workers.get(named or "")
+        owner = named if worker is None or may_be_of(pid, worker.spec.uid) else None
         if owner is None and (process := read_process(pid)) is not None:
             first = first_processes.get(process.session) or first_processes.get(process.group)
             owner = first.spec.id if first else None
@@ -88,6 +94,6 @@ class Orphans:
             if (
                 (worker.pid > 0 and worker.pid in (process.group, process.session))
                 or self._owners.get(process.pid) == name
-                or worker_of(process.pid, self._state_dir) == name
+                or (worker_of(process.pid, self._state_dir) == name and may_be_of(process.pid, worker.spec.uid))
             ):
                 yield process

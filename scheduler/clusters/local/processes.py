@@ -62,6 +62,21 @@ def read_process(pid: int) -> Process | None:
     )
 
 
+def may_be_of(pid: int, uid: int | None) -> bool:
+    """Whether the process can be one of a worker that runs as this user; None: of one that runs as this process.
+
+    Whose it is cannot be forged, unlike what its environment says. One that became root had the right to.
+    """
+    if uid is None:
+        return True
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            real = next(int(line.split()[1]) for line in file if line.startswith(b"Uid:"))
+    except (OSError, StopIteration):
+        return False
+    return real in (uid, 0)
+
+
 def all_processes() -> Iterator[Process]:
     """Every process except zombies."""
     for name in os.listdir("/proc"):

@@ -28,6 +28,8 @@ class WorkerSpec:
     memory_mib: int
     grace_seconds: float
     shared: bool = False
+    #: The user whose processes it has; None: that of the supervisor.
+    uid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from scheduler.clusters.local.processes import (
     all_processes,
     boot_id,
     kill_process,
+    may_be_of,
     open_pidfd,
     worker_of,
 )
@@ -30,8 +31,11 @@ def recover(state_dir: Path) -> list[LocalWorker]:
         name = worker_of(process.pid, str(state_dir))
         if name is not None:
             members.setdefault(name, []).append(process)
-    records = Records(state_dir).load()
-    workers = [_recover_one(state_dir, record, boot, members.get(record.spec.id, [])) for record in records]
+    workers = []
+    for record in Records(state_dir).load():
+        own = [each for each in members.pop(record.spec.id, []) if may_be_of(each.pid, record.spec.uid)]
+        members[record.spec.id] = own
+        workers.append(_recover_one(state_dir, record, boot, own))
     running = {worker.spec.id for worker in workers if worker.phase is Phase.RUNNING}
     for name, processes in members.items():
         if name not in running:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from scheduler.clusters.local.launch_as import Birth
 from scheduler.clusters.local.processes import become_subreaper
 from scheduler.clusters.local.recovery import recover
 from scheduler.clusters.local.wire import PROTOCOL, LineReader, Notice, Request, encode, listen
@@ -102,12 +103,25 @@ class Supervisor:
 
         self._selector.register(pidfd, selectors.EVENT_READ, on_end)
 
+    def _watch_births(self) -> None:
+        for worker in self._workers.take_births():
+            if worker.birth is not None:
+                self._watch_birth(worker, worker.birth)
+
+    def _watch_birth(self, worker: LocalWorker, birth: Birth) -> None:
+        def on_told() -> None:
+            self._selector.unregister(birth)
+            self._workers.told(worker, birth)
+
+        self._selector.register(birth, selectors.EVENT_READ, on_told)
+
     def run(self) -> None:
         while not self._is_over():
             for key, _ in self._selector.select(self._timeout()):
                 act: Callable[[], None] = key.data
                 act()
             self._workers.launch_next(_LAUNCHES_PER_ROUND)
+            self._watch_births()
             self._workers.enforce()
             for path in self._workers.take_ended_logs():
                 self._trimmer.trim(path)
@@ -157,7 +171,7 @@ class Supervisor:
         self._selector.register(connection, selectors.EVENT_READ, self._serve_client)
         self._workers.take_changes()
         self._forgotten.clear()
-        first = Notice(protocol=PROTOCOL, pid=os.getpid(), workers=self._workers.notices())
+        first = Notice(protocol=PROTOCOL, pid=os.getpid(), workers=self._workers.notices(), starts_as_users=True)
         if self._is_moved():
             first["moved_from"] = str(self._state_dir)
             self._ending = self._ending or not self._workers.any_live  # another one can do what this one cannot

@@ -18,6 +18,20 @@ PROTOCOL = 2
 _LINE_BYTES_MAX = 256 * 1024 * 1024
 
 
+class AccountFields(TypedDict):
+    """A user of this machine, as whom a worker runs."""
+
+    login: str
+    uid: int
+    gid: int
+    #: All groups, that of `gid` included.
+    groups: list[int]
+    home: str
+    shell: str
+    #: Permissions that files which it makes do not get.
+    umask: int
+
+
 class StartRequest(TypedDict):
     id: str
     #: Its `JobKey`.
@@ -31,6 +45,10 @@ class StartRequest(TypedDict):
     command: list[str]
     env: dict[str, str]
     workdir: str
+    #: As whom it runs; missing: as the user of the daemon.
+    account: NotRequired[AccountFields]
+    #: Why its user has none, in one line: it is not started.
+    no_account: NotRequired[str]
 
 
 class StopRequest(TypedDict):
@@ -74,6 +92,9 @@ class Notice(TypedDict, total=False):
     #: Only in the first notice, whose `workers` are complete.
     protocol: int
     pid: int
+    #: Only in the first notice: whether it knows `StartRequest.account`. An older supervisor, which does not send it,
+    #: would start the worker as its own user.
+    starts_as_users: bool
     #: Only in the first notice, if the state directory was moved, so that records cannot be written.
     moved_from: str
     workers: list[WorkerNotice]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from scheduler.clusters.local.launch_as import Birth
 from scheduler.clusters.local.records import ExitRecord, ProcessRecord, WorkerSpec
 from scheduler.clusters.local.wire import WorkerNotice
 from scheduler.model.observation import EndCause, Phase
@@ -17,6 +18,8 @@ class LocalWorker:
     process: ProcessRecord | None = None
     #: The first process runs; when it has ended, others of the worker may still be there.
     first_alive: bool = False
+    #: Of the first process, until it has told whether it became the user's program.
+    birth: Birth | None = None
     #: Started by a former supervisor: not a child of this one, so its exit code stays unknown.
     adopted: bool = False
     #: Watches an adopted first process.

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from scheduler.clusters.local.job_directories import JOBS_DIR, give_directory, open_given_log
 from scheduler.clusters.local.launch import LaunchError, launch
+from scheduler.clusters.local.launch_as import Birth, Launch, launch_as
 from scheduler.clusters.local.orphans import Left, Orphans
 from scheduler.clusters.local.processes import STATE_VARIABLE, WORKER_VARIABLE, boot_id, read_process, signal_group
 from scheduler.clusters.local.records import Part, ProcessRecord, Records, StopRecord, WorkerSpec
@@ -42,8 +44,8 @@ class LocalWorkers:
         self._clock = clock
         self._boot_id = boot_id()
         self._records = Records(state_dir)
-        self._orphans = Orphans(str(state_dir), f"{log_dir(state_dir)}/")
         self._all: dict[str, LocalWorker] = {}
+        self._orphans = Orphans(str(state_dir), f"{log_dir(state_dir)}/", self._all)
         self._live: dict[str, LocalWorker] = {}
         self._by_pid: dict[int, LocalWorker] = {}
         self._waiting: deque[tuple[LocalWorker, StartRequest, Mapping[str, str]]] = deque()
@@ -51,6 +53,7 @@ class LocalWorkers:
         self._stopping: dict[str, LocalWorker] = {}
         #: Workers whose first process has ended while others remain.
         self._closing: dict[str, LocalWorker] = {}
+        self._births: list[LocalWorker] = []
         self._changed: dict[str, LocalWorker] = {}
         self._ended_logs: list[str] = []
         self._orphans_at = 0.0
@@ -93,6 +96,7 @@ class LocalWorkers:
             memory_mib=request["memory_mib"],
             grace_seconds=request["grace_seconds"],
             shared=request["shared"],
+            uid=request["account"]["uid"] if "account" in request else None,
         )
         worker = LocalWorker(spec, log_path(self._state_dir, spec.job_id, spec.id))
         self._all[spec.id] = self._live[spec.id] = worker
@@ -109,16 +113,13 @@ class LocalWorkers:
         full_env = {**env, **request["env"], STATE_VARIABLE: str(self._state_dir), WORKER_VARIABLE: worker.spec.id}
         try:
             self._records.create(worker.spec)
-            if checkpoint_dir := full_env.get("SCHED_CHECKPOINT_DIR"):
-                os.makedirs(checkpoint_dir, mode=0o700, exist_ok=True)
-            output = open_log(worker.log)
-            try:
-                pid = launch(request["command"], full_env, request["workdir"], output)
-            finally:
-                os.close(output)
+            if "no_account" in request:
+                worker.cause = EndCause.NO_ACCOUNT
+                self._finish(worker, Phase.LAUNCH_FAILED, request["no_account"])
+                return
+            pid = self._first_process(worker, request, full_env)
         except LaunchError as error:
-            worker.cause = EndCause.CANNOT_START if error.for_good else None
-            self._finish(worker, Phase.LAUNCH_FAILED, str(error))
+            self._fail_launch(worker, error)
             return
         except OSError as error:
             self._finish(worker, Phase.LAUNCH_FAILED, f"{error.filename or worker.log}: {error.strerror}")
@@ -130,17 +131,67 @@ class LocalWorkers:
         process = read_process(pid)  # there even if it has ended: nothing has reaped it yet
         ticks = process.start_ticks if process else 0
         worker.process = ProcessRecord(pid, ticks, self._boot_id, worker.started_at)
-        worker.phase, worker.first_alive = Phase.RUNNING, True
+        worker.first_alive = True
         self._by_pid[pid] = worker
-        self._changed[worker.spec.id] = worker
         self._save(worker, worker.process)
+        if worker.birth is not None:
+            worker.birth.go()
+        else:
+            self._runs(worker)
+
+    def take_births(self) -> list[LocalWorker]:
+        """Workers launched since the last call whose processes will tell whether they became the user's program."""
+        births, self._births = self._births, []
+        return births
+
+    def told(self, worker: LocalWorker, birth: Birth) -> None:
+        """The worker's first process has become the user's program, or has said why not, or was killed before."""
+        failure, worker.birth = birth.failure(), None
+        if failure is not None:
+            self._by_pid.pop(worker.pid, None)
+            worker.exit_code = None  # of a process that never was the program
+            self._fail_launch(worker, failure)
+            return
+        self._runs(worker)
+        if worker.exit_code is not None:
+            self.first_ended(worker)
+
+    def _runs(self, worker: LocalWorker) -> None:
+        worker.phase = Phase.RUNNING
+        self._changed[worker.spec.id] = worker
+
+    def _first_process(self, worker: LocalWorker, request: StartRequest, env: Mapping[str, str]) -> int:
+        """Pid of the worker's first process. Raises `LaunchError` and `OSError`."""
+        checkpoint_dir, account = env.get("SCHED_CHECKPOINT_DIR"), request.get("account")
+        if account is not None:
+            job, user = str(worker.spec.job_id), (account["uid"], account["gid"])
+            give_directory(f"{self._state_dir}/{JOBS_DIR}", job, *user)
+            give_directory(str(log_dir(self._state_dir)), job, *user)
+            output = open_given_log(worker.log, *user)
+        else:
+            if checkpoint_dir:
+                os.makedirs(checkpoint_dir, mode=0o700, exist_ok=True)
+            output = open_log(worker.log)
+        try:
+            if account is None:
+                return launch(request["command"], env, request["workdir"], output)
+            begin = Launch(account, request["command"], env, request["workdir"], checkpoint_dir)
+            worker.birth = launch_as(begin, output)
+            self._births.append(worker)
+            return worker.birth.pid
+        finally:
+            os.close(output)
+
+    def _fail_launch(self, worker: LocalWorker, error: LaunchError) -> None:
+        worker.cause = EndCause.CANNOT_START if error.for_good else None
+        self._finish(worker, Phase.LAUNCH_FAILED, str(error))
 
     def stop(self, name: str, grace_seconds: float) -> None:
         """SIGTERM now, SIGKILL after the grace period. A repeated stop can only bring a deadline closer."""
         worker = self._live.get(name)
         if worker is None:
             return
-        if worker.phase is Phase.LAUNCHING:
+        if worker.phase is Phase.LAUNCHING and worker.process is None:
             worker.exit_code = _STOPPED_BEFORE_START
             self._finish(worker, Phase.EXITED, "stopped before it started")
             return
@@ -197,7 +248,8 @@ class LocalWorkers:
                 code = os.waitstatus_to_exitcode(status)
                 worker.exit_code = code if code >= 0 else 128 - code
                 worker.detail = _describe(worker, code)
-                ended.append(worker)
+                if worker.birth is None:
+                    ended.append(worker)
         self._orphans.note(self._by_pid)
         for worker in ended:
             self.first_ended(worker)

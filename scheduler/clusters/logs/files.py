@@ -10,8 +10,10 @@ Standard library only.
 import ctypes
 import errno
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,7 @@ LOOK_SECONDS_MIN = 0.05
 LOOK_SECONDS_MAX = 0.25
 
 _BLOCK_BYTES = 4096
+_RANGE_BYTES_MAX = 100
 #: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _PUNCH_HOLE = 0x01 | 0x02
 _NO_HOLES = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
@@ -53,10 +56,30 @@ def open_log(path: str) -> int:
         return os.open(path, flags, 0o600)
 
 
-def read_range(path: str) -> LogRange:
+def open_existing(path: str, flags: int) -> int:
+    """A descriptor of a log, which the owner of its directory may have put there. Raises `OSError`.
+
+    That owner may be a user, and this process root: neither a link is followed, nor is anything opened that is no
+    ordinary file or belongs to somebody else.
+    """
+    opened = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        with open(_range_path(path), "rb") as file:
-            base, start = file.read().split()
+        facts = os.fstat(opened)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.stat(os.path.dirname(path)).st_uid:
+            raise PermissionError(errno.EPERM, "not a file of the owner of its directory", path)
+    except OSError:
+        os.close(opened)
+        raise
+    return opened
+
+
+def read_range(path: str) -> LogRange:
+    """Counts only as this process wrote it: a user who owns the directory may have put another one there."""
+    try:
+        with open(os.open(_range_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return LogRange()
+            base, start = file.read(_RANGE_BYTES_MAX).split()
         return LogRange(int(base), int(start))
     except (OSError, ValueError):
         return LogRange()
@@ -88,7 +111,7 @@ def trim_log(
 ) -> int:
     """Cut a log that holds more than `keep_bytes_max` to about `keep_bytes_min`. Returns its end, 0 for none."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_existing(path, os.O_RDWR)
     except OSError:
         return 0  # removed by hand
     try:
@@ -116,10 +139,14 @@ def _cut(descriptor: int, path: str, span: LogRange, hole_bytes: int, punch: Cal
 
 def _try_save_range(path: str, span: LogRange) -> bool:
     target = _range_path(path)
+    new = f"{target}.new"
     try:
-        with open(f"{target}.new", "wb") as file:
+        with suppress(FileNotFoundError):
+            os.unlink(new)
+        # In a directory of a user: never through a link, nor into a file that is there.
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(f"{span.base} {span.start}\n".encode())
-        os.rename(f"{target}.new", target)
+        os.rename(new, target)
     except OSError:
         return False
     return True
@@ -147,7 +174,7 @@ class LogTrimmer:
     def trim(self, path: str, size: int | None = None) -> None:
         """Trim one log now if it is too large. `size` of the file, where it is known."""
         try:
-            if (os.stat(path).st_size if size is None else size) > self._keep_max:
+            if (os.lstat(path).st_size if size is None else size) > self._keep_max:
                 trim_log(path, self._keep_max, self._keep_min)
         except OSError as error:
             if error.errno != errno.ENOENT:  # removed by hand
@@ -160,7 +187,7 @@ class LogTrimmer:
         fastest = 0
         for path in paths:
             try:
-                sizes[path] = size = os.stat(path).st_size
+                sizes[path] = size = os.lstat(path).st_size
             except OSError:
                 continue
             former = self._sizes.get(path, 0)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.clusters.logs.files import log_dir, log_path, read_range
+from scheduler.clusters.logs.files import log_dir, log_path, open_existing, read_range
 from scheduler.model.ids import JobId, JobKey, WorkerId, job_key
 
 _ATTEMPTS = 5
@@ -38,7 +38,7 @@ class LocalLogs:
             return b"", 0
         path = log_path(self._state_dir, job_key(JobId(parts[0]), nonce), worker)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = open_existing(path, os.O_RDONLY)
         except OSError:
             return b"", 0
         try:
@@ -62,7 +62,7 @@ class LocalLogs:
             for path in folder.glob("*.log"):
                 span = read_range(str(path))
                 with suppress(FileNotFoundError):
-                    logs.append(WorkerLog(WorkerId(path.stem), span.start, span.base + path.stat().st_size))
+                    logs.append(WorkerLog(WorkerId(path.stem), span.start, span.base + path.lstat().st_size))
         return tuple(sorted(logs, key=lambda log: _parts_of(log.worker_id) or (0, 0)))
 
     def remove(self, job: JobKey) -> None:

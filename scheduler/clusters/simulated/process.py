@@ -56,6 +56,15 @@ class Behaviour:
     stuck_cause: EndCause | None = None
     #: Whether no node can start its workers: there is no such program.
     cannot_start: bool = False
+    #: Whether its user has no account on any node.
+    no_account: bool = False
+
+    @property
+    def start_refused(self) -> EndCause | None:
+        """Why none of its workers starts; None: they do."""
+        if self.no_account:
+            return EndCause.NO_ACCOUNT
+        return EndCause.CANNOT_START if self.cannot_start else None
 
     @property
     def whole_work(self) -> Work | None:

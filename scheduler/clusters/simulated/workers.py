@@ -68,11 +68,11 @@ class SimulatedWorkers:
         if behaviour.stuck_seconds is not None:
             process.stuck_at, process.stuck_cause = now + behaviour.stuck_seconds, behaviour.stuck_cause
             self._timers.at(process.stuck_at, lambda: self._get_stuck(process))
-        if launches and not behaviour.cannot_start:
+        if launches and behaviour.start_refused is None:
             self._move_on(process, now + behaviour.launch_seconds)
         else:
             process.phase = Phase.LAUNCH_FAILED
-            process.end_cause = EndCause.CANNOT_START if behaviour.cannot_start else None
+            process.end_cause = behaviour.start_refused
             self.failed.add(start.worker_id)
             self._timers.at(now, self.wake)
 

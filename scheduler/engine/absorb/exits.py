@@ -18,6 +18,7 @@ _RULES: tuple[tuple[_Test, ExitReason], ...] = (
     (lambda worker, seen: worker.leave_reason is LeaveReason.NOT_ADMITTED, ExitReason.NOT_ADMITTED),
     (lambda worker, seen: worker.desired is Desired.STOP, ExitReason.ASKED),
     (lambda worker, seen: seen.cause is EndCause.NOT_ADMITTED, ExitReason.NOT_ADMITTED),
+    (lambda worker, seen: seen.cause is EndCause.NO_ACCOUNT, ExitReason.NO_ACCOUNT),
     (lambda worker, seen: seen.cause is EndCause.CANNOT_START, ExitReason.CANNOT_START),
     (lambda worker, seen: seen.phase is Phase.LAUNCH_FAILED, ExitReason.LAUNCH_FAILED),
     (lambda worker, seen: seen.cause is EndCause.OUT_OF_MEMORY, ExitReason.OUT_OF_MEMORY),

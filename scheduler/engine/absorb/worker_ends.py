@@ -51,6 +51,10 @@ def react(changeset: Changeset, job_id: JobId, ended: Sequence[Worker], settings
         detail = f"{_named(hopeless)} cannot start: {hopeless.detail}"
         begin_stop(changeset, job_id, StopReason.CANNOT_START, detail=detail)
         return
+    barred = next((w for w in ended if job.state in _SIZED and w.exit_reason is ExitReason.NO_ACCOUNT), None)
+    if barred is not None:
+        begin_stop(changeset, job_id, StopReason.NO_ACCOUNT, detail=barred.detail)
+        return
     if job.state in _SIZED:
         _react_to_ends(changeset, job, [w for w in ended if not w.fixed], settings)
     _react_to_fixed(changeset, changeset.the_job(job_id), [w for w in ended if w.fixed], settings)

@@ -52,6 +52,7 @@ def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorke
         pod_template=job.pod_template_of(worker),
         role=Role.FIXED if worker.fixed else Role.WORKER,
         export=job.spec.export,
+        user=job.spec.user,
     )
 
 

@@ -1,4 +1,7 @@
-"""Whose jobs are: each belongs to the caller who submits it, and only operators submit for somebody else."""
+"""Whose jobs are: each belongs to the caller who submits it, and only operators submit for somebody else.
+
+Where jobs run as their users, nobody but root does, and the user must have an account on the machine.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +10,10 @@ from urllib.parse import unquote
 
 from fastapi import Depends, Header
 
+from scheduler.clusters.local.accounts import Accounts
+from scheduler.errors import InvalidInput
 from scheduler.http.auth.authorize import IdentityDep, forbidden
+from scheduler.http.services import ServicesDep
 from scheduler.model.identity import Identity, Role
 from scheduler.model.job import JobSpec
 
@@ -22,12 +28,30 @@ class Submitter:
     identity: Identity
     #: The login that the client names; it counts only for callers without a name of their own.
     login: str = ""
+    #: The users as whom jobs run; None: all run as the user of the daemon.
+    accounts: Accounts | None = None
 
     def claim(self, spec: JobSpec, prefix: str = "") -> JobSpec:
         """The job as one of the caller, or of the user whom an operator names. Raises 403 for anybody else's.
 
-        `prefix`: the job's place in the body.
+        Where jobs run as their users, raises 403 for whoever could start one as somebody else, and `InvalidInput` for
+        a user who may have none. `prefix`: the job's place in the body.
         """
+        claimed = self._owned(spec, prefix)
+        self._check_account(claimed.user, prefix)
+        return claimed
+
+    def claim_each(self, specs: Sequence[JobSpec]) -> list[JobSpec]:
+        """The jobs of a batch, each as `claim`."""
+        claimed = [self._owned(spec, f"jobs.{index}.") for index, spec in enumerate(specs)]
+        first = {spec.user: index for index, spec in reversed(list(enumerate(claimed)))}
+        for user, index in first.items():
+            self._check_account(user, f"jobs.{index}.")
+        return claimed
+
+    def _owned(self, spec: JobSpec, prefix: str) -> JobSpec:
+        if self.accounts is not None:
+            return self._owned_by_account(spec, prefix)
         own = self.identity.user if self.identity.user is not None else self.login
         if not spec.user:
             return replace(spec, user=own)
@@ -36,13 +60,27 @@ class Submitter:
             raise forbidden(f"{prefix}user: {rule}", f"{prefix}user")
         return spec
 
-    def claim_each(self, specs: Sequence[JobSpec]) -> list[JobSpec]:
-        """The jobs of a batch, each as `claim`."""
-        return [self.claim(spec, f"jobs.{index}.") for index, spec in enumerate(specs)]
+    def _owned_by_account(self, spec: JobSpec, prefix: str) -> JobSpec:
+        own = self.identity.user
+        if own is None:
+            raise forbidden(
+                f"{prefix}user: jobs run as their users here, and {self.identity} by {self.identity.by} names none: "
+                "submit by the UNIX socket, or with a token of your own",
+                f"{prefix}user",
+            )
+        if spec.user not in ("", own) and not self.identity.is_root:
+            rule = f"jobs run as their users here, and only root starts one as {spec.user}: leave it out"
+            raise forbidden(f"{prefix}user: {rule}", f"{prefix}user")
+        return replace(spec, user=spec.user or own)
+
+    def _check_account(self, user: str, prefix: str) -> None:
+        if self.accounts is not None and (why_not := self.accounts.why_not(user)) is not None:
+            raise InvalidInput(f"{prefix}user", why_not)
 
 
 async def submitter_of(
     identity: IdentityDep,
+    services: ServicesDep,
     x_sched_login: Annotated[
         str,
         Header(
@@ -54,7 +92,7 @@ async def submitter_of(
 ) -> Submitter:
     login = unquote(x_sched_login, errors="replace")
     fits = len(login) <= _NAME_LENGTH_MAX and login.isprintable()
-    return Submitter(identity, login if fits else "")
+    return Submitter(identity, login if fits else "", services.accounts)
 
 
 SubmitterDep = Annotated[Submitter, Depends(submitter_of)]

@@ -35,7 +35,8 @@ class Logins:
     names: LoginNames
     #: Of all but the daemon's own user and root, who are administrators.
     role: Role
-    #: Whether others than these can reach the socket, so that the address, where nobody is known, asks for a token.
+    #: Whether others than these are served, by the socket or as whom jobs run, so that the address, where nobody is
+    #: known, asks for a token.
     shared: bool
 
     def identity(self, uid: int) -> Identity:

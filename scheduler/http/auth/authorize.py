@@ -84,6 +84,12 @@ def check_owner(identity: Identity, user: str, what: str) -> None:
         raise forbidden(f"{what} belongs to {owner}: only {allowed} may change it, and you are {identity}")
 
 
+def check_reader(identity: Identity, user: str, what: str) -> None:
+    """Raise 403 unless the identity may read what only its user and operators may. `what`: names it."""
+    if identity.user != user and not identity.role.includes(Role.OPERATOR):
+        raise forbidden(f"{what} is for {user or 'nobody'} and operators, and you are {identity}")
+
+
 async def require_metrics(request: Request, services: ServicesDep) -> None:
     """Raise 401 unless the caller is a user or has the metrics token."""
     caller = caller_of(request)

@@ -34,6 +34,8 @@ def remedies(
             return _to_start(job, job.wait_reason or WaitReason.SUBMITTED, world, settings, now, trials)
         case JobState.RUNNING | JobState.RESIZING:
             return _to_grow(job, GrowthLimits(world, now, settings, look).of(job), world, now)
+        case JobState.SUSPENDED if job.stop_reason is StopReason.NO_ACCOUNT:
+            return [f'Correct what the reason names, then resume it: "sched resume {job.id}".']
         case JobState.SUSPENDED:
             return [f'Resume it: "sched resume {job.id}".']
         case JobState.HELD:

@@ -2,12 +2,14 @@
 
 from scheduler.http.explain.words import STOP_TEXTS, job_name
 from scheduler.model.job import Job
-from scheduler.model.job_state import JobState
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.world import World
 
 
 def why_stopped(job: Job, world: World) -> str:
     """The sentence for a job that is being stopped, or is suspended."""
+    if job.state is JobState.SUSPENDED and job.stop_reason is StopReason.NO_ACCOUNT:
+        return f"Suspended, since it could run as nobody: {job.detail}."
     if job.state is JobState.SUSPENDED:
         return "Suspended until a user resumes it."
     why = STOP_TEXTS[job.stop_reason] if job.stop_reason is not None else "requested"

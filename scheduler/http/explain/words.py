@@ -22,6 +22,7 @@ STOP_TEXTS: dict[StopReason, str] = {
     StopReason.GANG_RESTART: "a worker failed, and all workers restart together",
     StopReason.RETRIES_EXHAUSTED: "a worker failed, and no retries are left",
     StopReason.CANNOT_START: "no attempt can start its workers",
+    StopReason.NO_ACCOUNT: "its user has no account on the machine, or one that may have no jobs",
     StopReason.TIME_LIMIT: "its time limit has been reached",
     StopReason.SUSPENDED: "a user suspended it",
     StopReason.RESUMED: "a user resumed it before it had stopped; it goes back to the queue",

@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from scheduler.errors import NotFound
-from scheduler.http.auth.authorize import caller_of
+from scheduler.http.auth.authorize import IdentityDep, caller_of, check_reader
 from scheduler.http.errors import Refusal, documented
 from scheduler.http.routes.jobs import find_job
 from scheduler.http.runtime.relay import FORWARDED
@@ -40,6 +40,7 @@ OFFSET_MAX = 2**62
 async def read_logs(
     request: Request,
     services: ServicesDep,
+    identity: IdentityDep,
     job_id: JobNumber,
     worker: Annotated[
         str | None, Query(max_length=40, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$", description="Id of the worker.")
@@ -49,8 +50,11 @@ async def read_logs(
     ] = 0,
     limit: Annotated[int, Query(ge=1, le=BYTES_MAX, description="Maximum number of bytes.")] = 65536,
 ) -> Response:
-    """Read the output of a worker (default: rank 0, or the newest worker if none has a rank)."""
-    here = await run_in_threadpool(_read, services, job_id, worker, offset, limit)
+    """Read the output of a worker (default: rank 0, or the newest worker if none has a rank).
+
+    Where jobs run as their users, only the user of the job and operators may.
+    """
+    here = await run_in_threadpool(_read, services, identity, job_id, worker, offset, limit)
     if here.body or services.term() is not None or FORWARDED in request.headers:
         return here
     # If a worker's pod is gone, the replica that led then has the log.
@@ -71,8 +75,10 @@ def _authorization(request: Request, services: Services) -> str | None:
     return request.headers.get("authorization")
 
 
-def _read(services: Services, job_id: int, worker: str | None, offset: int, limit: int) -> Response:
+def _read(services: Services, identity: Identity, job_id: int, worker: str | None, offset: int, limit: int) -> Response:
     job = find_job(services, job_id)
+    if services.accounts is not None:
+        check_reader(identity, job.spec.user, f"the output of job {job.id}")
     chosen = _of_job(job, worker) if worker is not None else _default_worker(services, job)
     if chosen is None:
         return _answer(b"", 0, "")

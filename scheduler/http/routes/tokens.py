@@ -1,13 +1,15 @@
 """Who calls, and the tokens of users."""
 
+import os
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.errors import Conflict
+from scheduler.errors import Conflict, InvalidInput
 from scheduler.http.auth.authorize import IdentityDep
+from scheduler.http.auth.login_names import look_up
 from scheduler.http.auth.tokens import new_token
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
@@ -17,8 +19,8 @@ from scheduler.http.schemas.parameters import SQL_ID_MAX
 from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.token_requests import TokenRequest
 from scheduler.http.schemas.unreadable import UnreadableView, unreadable_views
-from scheduler.http.services import ServicesDep
-from scheduler.model.identity import IdentifiedBy, Role, UserToken
+from scheduler.http.services import Services, ServicesDep
+from scheduler.model.identity import IdentifiedBy, Identity, Role, UserToken
 from scheduler.model.queue_tree import check_exists
 
 router = APIRouter(tags=["users"])
@@ -41,6 +43,8 @@ class WhoamiView(TypedDict):
     expires_at: float | None
     #: The queue of its jobs that name none, as its token or groups say; null: the one of which it is a member.
     queue: str | None
+    #: The login of the daemon's machine as which the caller's jobs run; null: they run in pods, or it may have none.
+    jobs_run_as: str | None
 
 
 class TokenView(TypedDict):
@@ -88,8 +92,8 @@ class RevokedTokenView(TypedDict):
 
 
 @router.get("/v1/whoami", response_model=WhoamiView, responses=documented())
-def whoami(identity: IdentityDep) -> Response:
-    """Get the caller's name and role, and how the daemon knows them."""
+def whoami(identity: IdentityDep, services: ServicesDep) -> Response:
+    """Get the caller's name and role, how the daemon knows them, and as whom their jobs run."""
     view: WhoamiView = {
         "user": identity.user,
         "role": identity.role.value,
@@ -97,6 +101,7 @@ def whoami(identity: IdentityDep) -> Response:
         "token_id": identity.token_id,
         "expires_at": identity.expires_at,
         "queue": identity.queue,
+        "jobs_run_as": _login_of_jobs(identity, services),
     }
     return JsonResponse(view)
 
@@ -115,6 +120,8 @@ def create_token(request: Request, services: ServicesDep, identity: IdentityDep,
         raise Conflict(
             "the first token must have the role admin, since nobody comes without one from it on; or set http.token"
         )
+    if services.accounts is not None and (why_not := services.accounts.why_not(wanted.user)) is not None:
+        raise InvalidInput("user", why_not)
     if wanted.queue is not None:
         check_exists({queue.path: queue for queue in services.store.list_queues()}, wanted.queue)
     now = services.clock.wall()
@@ -152,6 +159,15 @@ def revoke_token(services: ServicesDep, token_id: TokenPath) -> Response:
     services.tokens.look_soon()
     view: RevokedTokenView = {"id": token_id}
     return JsonResponse(view)
+
+
+def _login_of_jobs(identity: Identity, services: Services) -> str | None:
+    if services.settings.cluster != "local":
+        return None
+    if services.accounts is None:
+        return look_up(os.geteuid())
+    user = identity.user
+    return user if user is not None and services.accounts.why_not(user) is None else None
 
 
 def _view(token: UserToken, now: float) -> TokenView:
