@@ -78,6 +78,16 @@ def test_a_job_that_cannot_shrink_keeps_nothing_of_what_is_guaranteed_to_others(
     assert running(c) == {2: 4}, "the larger job waits until there is room beside the guarantee"
 
 
+def test_what_is_guaranteed_to_a_queue_bounds_what_those_inside_it_are_guaranteed_of_a_type() -> None:
+    c = Cluster().node("a", 8, gpu_type="x").queue("lab", guarantee=2).queue("lab/one", guarantee={"x": 4})
+    c.queue("works").running(1, on={"a": 8}, workers=(1, 8), queue="works")
+    c.waiting(2, workers=3, queue="lab/one", gpu_type="x", preemptible=False)
+    c.settle()
+    assert running(c) == {1: 8}, "2 are guaranteed, and the job needs 3 that nobody takes back"
+    c.waiting(3, workers=2, queue="lab/one", gpu_type="x", preemptible=False).settle()
+    assert running(c) == {1: 6, 3: 2}
+
+
 def test_who_is_left_less_than_its_part_is_stopped_only_where_nobody_else_would_do() -> None:
     c = Cluster().node("a", 12).queue("left", guarantee=4).queue("right", guarantee=4)
     c.running(1, on={"a": 6}, workers=6, queue="right").running(2, on={"a": 2}, workers=2, queue="right", priority=99)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from scheduler.model.queue import ANY_GPU, ROOT, Queue
-from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements
+from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, guaranteed
 from scheduler.policy.queues.tree import Lane, Tree
 
 #: Slots that jobs hold or wait for, by account and kind.
@@ -55,7 +55,7 @@ class _Shares(NamedTuple):
         queue, name = self.tree.queue(account), self.tree.kinds[self.kind]
         below = [self.of(each) for each in self.inner.get(account, ())]
         wanted, held = (float(tally[account][self.kind]) if account in tally else 0.0 for tally in self[3:5])
-        guarantee = self._guarantee(account, queue) if queue is not None else None
+        guarantee = self._guarantee(account, queue, below) if queue is not None else None
         if unread := queue is not None and not queue.readable:
             guarantee = wanted  # what it was promised is not known: nothing is taken from it
         if guarantee is None and not below:
@@ -65,14 +65,17 @@ class _Shares(NamedTuple):
         used, first = self.used.get(account, 0.0), self.first.get(account, 0)
         return Share(account, weight, guarantee, limit, wanted, held, used, first, below, kept=unread)
 
-    def _guarantee(self, account: str, queue: Queue) -> float | None:
+    def _guarantee(self, account: str, queue: Queue, below: Sequence[Share]) -> float | None:
         """What the queue is guaranteed; None: as much as those inside it.
 
         Guarantees of GPU types, as far as its jobs can use them, are part of that of any type, and may be all of it.
+        Where it is guaranteed slots of any type and none of this one, those inside it have no more of this one together.
         """
-        promised = dict(queue.guarantee)
+        promised, name = dict(queue.guarantee), self.tree.kinds[self.kind]
+        if self.kind and name not in promised and ANY_GPU in promised:
+            return min(float(promised[ANY_GPU]), sum(map(guaranteed, below)))
         if self.kind or promised.keys() <= {ANY_GPU}:
-            found = promised.get(self.tree.kinds[self.kind])
+            found = promised.get(name)
             return None if found is None else float(found)
         wanted = self.demand.get(account, ())
         by_type = zip(self.tree.kinds[1:], wanted[1:], strict=False)
