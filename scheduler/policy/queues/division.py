@@ -69,7 +69,7 @@ class _Shares(NamedTuple):
         """What the queue is guaranteed; None: as much as those inside it.
 
         Guarantees of GPU types, as far as its jobs can use them, are part of that of any type, and may be all of it.
-        Where it is guaranteed slots of any type and none of this one, those inside it have no more of this one together.
+        Where it is guaranteed slots of any type and none of this one, those inside it have no more of it together.
         """
         promised, name = dict(queue.guarantee), self.tree.kinds[self.kind]
         if self.kind and name not in promised and ANY_GPU in promised:
