@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 
 from scheduler.config import PolicySettings
+from scheduler.model.fixed import FixedGroup
+from scheduler.model.ids import JobId
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Reserve, Shrink, Start, StopJob
 from scheduler.model.queue_usage import QueueUsage
+from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.planner import plan
 from tests.policy.worlds import CORDONED, DRAINING, LONG_AGO, NOW, Cluster
@@ -341,3 +344,10 @@ def test_queues_that_hold_equal_parts_go_by_what_they_have_used_of_late_for_thei
     assert first(0.0, 1.0) == {1}, "the older job"
     assert first(3600.0, 1.0) == {2}
     assert first(3600.0, 4.0) == {1}
+
+
+def test_a_fixed_group_of_any_type_keeps_off_a_type_of_which_the_workers_use_up_the_limit() -> None:
+    c = Cluster().node("h", 8, gpu_type="h100").node("l", 8, gpu_type="l4").queue("lab", limit={"l4": 4})
+    beside = FixedGroup(2, ("ps",), shape=WorkerShape(slots=2))
+    c.waiting(1, workers=1, slots_per_worker=2, gpu_type="l4", queue="lab", fixed=beside)
+    assert c.actions() == [Start(JobId(1), (("l", 1),), fixed=(("h", 2),))], "with all on l, it would be 6 of 4"

@@ -19,10 +19,15 @@ def barred_of(shape: WorkerShape) -> frozenset[NodeName]:
     return shape.barred if isinstance(shape, BarredShape) else frozenset()
 
 
-def barred_from(job: Job, names: frozenset[NodeName]) -> Job:
-    """The job, and its fixed group, barred from these nodes, and from those that it was barred from before."""
-    spec = replace(job.spec, shape=_barred(job.spec.shape, names))
-    if spec.fixed is not None:
+def barred_from(job: Job, names: frozenset[NodeName], *, typed: bool = True) -> Job:
+    """The job, and its fixed group, barred from these nodes, and from those that it was barred from before.
+
+    Without `typed`, workers that name a GPU type are not.
+    """
+    spec = job.spec
+    if typed or spec.shape.gpu_type is None:
+        spec = replace(spec, shape=_barred(spec.shape, names))
+    if spec.fixed is not None and (typed or spec.fixed.shape.gpu_type is None):
         spec = replace(spec, fixed=replace(spec.fixed, shape=_barred(spec.fixed.shape, names)))
     return replace(job, spec=spec)
 

@@ -39,12 +39,13 @@ class QueueRules:
         return self._shares.lacking(self._draft.lane(job), self._counts(job)) if self._shares is not None else []
 
     def bounded(self, job: Job, request: Request) -> Request:
-        """The request without nodes of GPU types of which limits let the job have none: it names no type itself."""
+        """The request without nodes of GPU types of which limits do not let the job have all that names no type."""
         shares = self._shares
         if shares is None or not self._any_type(job):
             return request
-        slots, lane = self._counts(job)[0], self._draft.lane(job)
-        full = {kind for kind in shares.tree.kinds[1:] if not shares.room(lane, shares.standing.typed(kind, slots))}
+        lane, types = self._draft.lane(job), shares.tree.kinds[1:]
+        slots = {gpu_type: _slots_on(request, gpu_type) for gpu_type in types}
+        full = {each for each in types if not shares.room(lane, shares.standing.typed(each, slots[each]))}
         return self._without(full, job, request)
 
     def sparing(self, job: Job, request: Request) -> Request:
@@ -71,8 +72,8 @@ class QueueRules:
         if names is None:
             nodes = draft.world.nodes.values()
             names = self._names[key] = frozenset(node.name for node in nodes if node.gpu_type in gpu_types)
-        names |= barred_of(request.workers.feasible.shape)
-        return request_of(draft.ledger, draft.places, barred_from(job, names)) if names else request
+        names = names.union(*(barred_of(part.feasible.shape) for part in request.parts))
+        return request_of(draft.ledger, draft.places, barred_from(job, names, typed=False)) if names else request
 
     def may_be_promised(self, job: Job) -> bool:
         """Whether others may have to leave it room: not for its queue's limit, nor beyond what its queue can have."""
@@ -84,3 +85,9 @@ class QueueRules:
         """Slots that it needs to start, by kind."""
         assert self._shares is not None, "there are queues"
         return counts_of(self._shares.standing, job, job.min_workers)
+
+
+def _slots_on(request: Request, gpu_type: str) -> int:
+    """Slots of the request that may be on nodes of this GPU type, as its workers name this one or none."""
+    parts = ((part.feasible.shape, part.number) for part in request.parts)
+    return sum(number * shape.slots for shape, number in parts if shape.gpu_type in (None, gpu_type))

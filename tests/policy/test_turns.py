@@ -1,0 +1,80 @@
+"""Whose turn it is among queues, and that queues which are passed by would have got nothing."""
+
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.model.plan import Action, Plan, Reserve
+from scheduler.policy.queues.entitlement import Entitlement
+from scheduler.policy.queues.shares import Shares, Standing
+from scheduler.policy.queues.tree import Lane, Tree
+from scheduler.policy.queues.turns import Turns
+from scheduler.policy.start.hopes import Hopes
+from scheduler.policy.start.parked import Parked
+from tests.policy.drawn_queues import queued_clusters
+from tests.policy.worlds import Cluster
+
+PATHS = (("a", "a/a", "a/a/a"), ("a", "a/a", "a/a/b"), ("a", "a/b"), ("b", "b@ann"), ("b", "b@bob"), ("c",))
+LANES = tuple(Lane(path, (), path) for path in PATHS)
+ACCOUNTS = tuple(dict.fromkeys(account for path in PATHS for account in path))
+SLOT = ((0, (1, 0, 0)),)
+PART = st.integers(0, 4).map(float)
+
+
+@st.composite
+def shares_of(draw: st.DrawFn) -> Shares:
+    """Shares of one kind of slots in which some hold something; ties are frequent."""
+    entitled = {
+        name: (Entitlement(min(parts), max(parts)),) for name in ACCOUNTS if (parts := draw(st.tuples(PART, PART)))
+    }
+    used = {name: draw(PART) for name in ACCOUNTS}
+    oldest = {path[-1]: draw(st.integers(0, 3)) for path in PATHS}
+    return Shares(Standing(Tree(), (0,), entitled, used=used, oldest=oldest))
+
+
+@given(shares_of(), st.lists(st.tuples(st.sampled_from(("add", "remove", "take", "give")), st.sampled_from(LANES))))
+def test_the_queue_that_is_first_is_the_first_of_all_as_slots_and_jobs_come_and_go(
+    shares: Shares, steps: list[tuple[str, Lane]]
+) -> None:
+    turns, there = Turns(shares), set[Lane]()
+
+    def place(lane: Lane) -> tuple[object, ...]:
+        return (tuple(map(shares.place, lane.path)), shares.oldest(lane.own))
+
+    for what, lane in steps:
+        if what == "add":
+            turns.add(lane)
+            there.add(lane)
+        elif what == "remove" and lane in there:
+            turns.remove(lane.own)
+            there.remove(lane)
+        elif what == "take":
+            shares.put(lane, SLOT, 1, pinned=False)
+        elif what == "give" and shares.held(lane.own)[0]:
+            shares.put(lane, SLOT, -1, pinned=False)
+        first = turns.first()
+        assert (first is None) == (not there)
+        if first is not None:
+            assert first[0] == min(map(place, there))
+            assert first[0] in [place(lane) for lane in there if lane.own == first[1]]
+
+
+@given(queued_clusters())
+def test_queues_without_hope_are_passed_by_and_nothing_of_the_plan_changes(c: Cluster) -> None:
+    world = c.world()
+    made = c.plan()
+    with patch.object(Hopes, "any", lambda *_: True), patch.object(Parked, "with_hope", all_parked):
+        assert decisions(c.plan()) == decisions(made), world
+
+
+def all_parked(parked: Parked) -> list[object]:
+    """All that are parked, whatever opened."""
+    found = [each for classes in parked._by_lane.values() for each in classes]
+    parked._by_lane.clear()
+    return list(found)
+
+
+def decisions(made: Plan) -> list[Action]:
+    """The actions; in which order slots are held says nothing."""
+    return sorted(made.actions, key=lambda action: (isinstance(action, Reserve), str(action)))
