@@ -131,12 +131,14 @@ def _kept_by_queues(run: "Run", job: Job) -> bool:
 
 
 def _type_is_limited(run: "Run", job: Job, node: Node) -> bool:
-    """Whether a limit of its queues for the node's type is below the job's minimum."""
+    """Whether a limit of its queues for the node's type is below what the job needs of that type to start."""
     world = run.engine.world
     if world is None or not world.queues or run.settings.policy.name != "elastic":
         return False
     accounts = Accounts(world, run.clock.now(), run.settings.policy)
-    slots = job.min_workers * job.shape.slots
+    fixed, slots = job.spec.fixed, job.min_workers * job.shape.slots
+    if fixed is not None and fixed.shape.gpu_type == node.gpu_type:
+        slots += fixed.replicas * fixed.shape.slots
     return any(slots > limit for (_, gpu_type), limit in accounts.limits(job) if gpu_type == node.gpu_type)
 
 
