@@ -107,7 +107,7 @@ def _waits_rightly(run: "Run", job: Job, nodes: list[Node]) -> bool:
         return ahead is not None and _waits_rightly(run, ahead, nodes)
     if _kept_by_queues(run, job):
         return True
-    able = [_beside_others(run, node) for node in nodes if node.schedulable]
+    able = [_beside_others(run, node) for node in nodes if node.schedulable and not _type_is_limited(run, job, node)]
     if job.spec.fixed is not None:
         knows_fixed = run.settings.policy.name == "elastic"
         wanted = ((job.shape, job.min_workers), (job.spec.fixed.shape, job.spec.fixed.replicas))
@@ -128,6 +128,18 @@ def _kept_by_queues(run: "Run", job: Job) -> bool:
     if job.wait_reason is WaitReason.NOT_GUARANTEED:
         return not job.spec.preemptible
     return any(slots > limit for (_, gpu_type), limit in accounts.limits(job) if gpu_type == ANY_GPU)
+
+
+def _type_is_limited(run: "Run", job: Job, node: Node) -> bool:
+    """Whether a limit of its queues for the node's type is below what the job needs of that type to start."""
+    world = run.engine.world
+    if world is None or not world.queues or run.settings.policy.name != "elastic":
+        return False
+    accounts = Accounts(world, run.clock.now(), run.settings.policy)
+    fixed, slots = job.spec.fixed, job.min_workers * job.shape.slots
+    if fixed is not None and fixed.shape.gpu_type == node.gpu_type:
+        slots += fixed.replicas * fixed.shape.slots
+    return any(slots > limit for (_, gpu_type), limit in accounts.limits(job) if gpu_type == node.gpu_type)
 
 
 def _beside_others(run: "Run", node: Node) -> Node:

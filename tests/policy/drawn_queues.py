@@ -61,7 +61,7 @@ def queued_clusters(
     unread = draw(st.sampled_from((None, None, None, None, *tree)))
     for path, fields in tree.items():
         c.queue(path, **(fields if path != unread else {"readable": False}))
-    # jobs that ask for no type beside limits and guarantees of types: see `test_queue_findings`
+    # beside limits and guarantees of types every job names one: the laws do not say of which type the others would be
     promised = [kind for fields in tree.values() for name in ("guarantee", "limit") for kind in fields.get(name, ())]
     asked_for = named if any(kind != ANY_GPU for kind in promised) else (None, None, *types)
     for number in range(1, draw(st.integers(1, jobs_max)) + 1):

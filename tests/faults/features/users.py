@@ -23,7 +23,7 @@ from tests.faults.plan import (
 )
 
 BOOKINGS = ("spring", "summer")
-QUEUES = ("lab", "lab/one", "lab/two", "works", "works/night")
+QUEUES = ("lab", "lab/one", "lab/one/deep", "lab/two", "works", "works/night")
 USERS = ("ann", "bob", "cy")
 
 
@@ -82,8 +82,8 @@ def queues(of: Of, scenario: Scenario) -> Scenario:
     types = sorted({node.gpu_type for node in scenario.nodes if node.gpu_type is not None})
 
     def set_queue(r: random.Random, path: str) -> Fault:
-        guarantee, limit = _guarantee(r, types), r.choice([None, None, None, 2, 4, 8])
-        most = () if limit is None else ((ANY_GPU, limit + dict(guarantee).get(ANY_GPU, 0)),)
+        guarantee = _guarantee(r, types)
+        most = _limit(r, types, dict(guarantee))
         weight, user_limit = r.choice([0.5, 1.0, 1.0, 3.0]), r.choice([None, None, None, 1, 4])
         return SetQueue(path, guarantee, most, weight, share_users=r.random() < 0.3, user_limit=user_limit)
 
@@ -121,9 +121,15 @@ def _borrower(r: random.Random, number: int) -> Arrival:
 
 
 def _guarantee(r: random.Random, types: list[str]) -> SlotsByType:
-    """Not limits by type: see `tests.policy.test_queue_findings`."""
+    """Slots that are promised, of any type and of each type or not."""
     kinds = [kind for kind in (ANY_GPU, *types) if r.random() < 0.6]
     return tuple(sorted((kind, r.choice([1, 2, 4, 8])) for kind in kinds))
+
+
+def _limit(r: random.Random, types: list[str], guarantee: dict[str, int]) -> SlotsByType:
+    """Limits that leave room for the guarantee, of any type and of each type or not."""
+    kinds = [kind for kind in (ANY_GPU, *types) if r.random() < 0.4]
+    return tuple(sorted((kind, r.choice([2, 4, 8]) + guarantee.get(kind, 0)) for kind in kinds))
 
 
 def _bounds(r: random.Random) -> tuple[int | None, int | None]:
