@@ -228,6 +228,7 @@ def _set_queue(run: "Run", fault: SetQueue) -> str:
         weight=fault.weight,
         share_users=fault.share_users,
         user_limit=fault.user_limit,
+        budget=fault.budget,
     )
     run.store.set_queue(fault.path, lambda before: queue, now, anew=True)
     run.wake()

@@ -178,6 +178,7 @@ class SetQueue:
     weight: float = 1.0
     share_users: bool = False
     user_limit: int | None = None
+    budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,11 +118,13 @@ def _waits_rightly(run: "Run", job: Job, nodes: list[Node]) -> bool:
 
 
 def _kept_by_queues(run: "Run", job: Job) -> bool:
-    """Whether a limit of its queues is below its minimum, or it is not preemptible and no guarantee covers that."""
+    """Whether its queue is closed or limited below its minimum, or it is not preemptible and no guarantee covers it."""
     world = run.engine.world
     if world is None or not world.queues or run.settings.policy.name != "elastic":
         return False
     accounts = Accounts(world, run.clock.now(), run.settings.policy)
+    if accounts.is_closed(job):
+        return True
     fixed = job.spec.fixed
     slots = job.min_workers * job.shape.slots + (fixed.replicas * fixed.shape.slots if fixed is not None else 0)
     if job.wait_reason is WaitReason.NOT_GUARANTEED:

@@ -85,7 +85,8 @@ def queues(of: Of, scenario: Scenario) -> Scenario:
         guarantee = _guarantee(r, types)
         most = _limit(r, types, dict(guarantee))
         weight, user_limit = r.choice([0.5, 1.0, 1.0, 3.0]), r.choice([None, None, None, 1, 4])
-        return SetQueue(path, guarantee, most, weight, share_users=r.random() < 0.3, user_limit=user_limit)
+        shared, budget = r.random() < 0.3, r.choice([None, None, None, None, 0, 1])
+        return SetQueue(path, guarantee, most, weight, share_users=shared, user_limit=user_limit, budget=budget)
 
     first = [(0.0, set_queue(of(f"queue {path}"), path)) for path in QUEUES if of(f"queue {path}").random() < 0.6]
     later = [at_any_time(r, set_queue(r, r.choice(QUEUES))) for r in some(of, "set")]
