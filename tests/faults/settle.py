@@ -110,11 +110,23 @@ def _waits_rightly(run: "Run", job: Job, nodes: list[Node]) -> bool:
     able = [_beside_others(run, node) for node in nodes if node.schedulable and not _type_is_limited(run, job, node)]
     if job.spec.fixed is not None:
         knows_fixed = run.settings.policy.name == "elastic"
-        wanted = ((job.shape, job.min_workers), (job.spec.fixed.shape, job.spec.fixed.replicas))
-        return not knows_fixed or not fits_empty(able, *wanted)
+        return not knows_fixed or not _fits_with_fixed(run, job, able)
     fixed = run.settings.policy.name in FIXED_SIZES
     size = fixed_size(job, most_workers(job, nodes)) if fixed else job.min_workers
     return most_workers(job, able) < size
+
+
+def _fits_with_fixed(run: "Run", job: Job, able: list[Node]) -> bool:
+    """Whether these nodes would hold the job and its fixed group, which keeps off types where both are too much."""
+    assert job.spec.fixed is not None
+    workers, fixed = (job.shape, job.min_workers), (job.spec.fixed.shape, job.spec.fixed.replicas)
+    both = job.min_workers * job.shape.slots + job.spec.fixed.replicas * job.spec.fixed.shape.slots
+    if job.spec.fixed.shape.gpu_type is not None:
+        return fits_empty(able, workers, fixed)
+    off = [node for node in able if not _is_limited(run, job, node, both)]
+    if job.shape.gpu_type is None or all(node.gpu_type != job.shape.gpu_type for node in able if node not in off):
+        return fits_empty(off, workers, fixed)
+    return fits_empty(able, workers) and fits_empty(off, fixed)
 
 
 def _kept_by_queues(run: "Run", job: Job) -> bool:
@@ -134,13 +146,18 @@ def _kept_by_queues(run: "Run", job: Job) -> bool:
 
 def _type_is_limited(run: "Run", job: Job, node: Node) -> bool:
     """Whether a limit of its queues for the node's type is below what the job needs of that type to start."""
+    fixed, slots = job.spec.fixed, job.min_workers * job.shape.slots
+    if fixed is not None and fixed.shape.gpu_type == node.gpu_type:
+        slots += fixed.replicas * fixed.shape.slots
+    return _is_limited(run, job, node, slots)
+
+
+def _is_limited(run: "Run", job: Job, node: Node, slots: int) -> bool:
+    """Whether a limit of its queues for the node's type is below so many slots."""
     world = run.engine.world
     if world is None or not world.queues or run.settings.policy.name != "elastic":
         return False
     accounts = Accounts(world, run.clock.now(), run.settings.policy)
-    fixed, slots = job.spec.fixed, job.min_workers * job.shape.slots
-    if fixed is not None and fixed.shape.gpu_type == node.gpu_type:
-        slots += fixed.replicas * fixed.shape.slots
     return any(slots > limit for (_, gpu_type), limit in accounts.limits(job) if gpu_type == node.gpu_type)
 
 

@@ -4,6 +4,7 @@ from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.policy.capacity.barred_nodes import barred_from, barred_of
+from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import shapes_of
 from scheduler.policy.capacity.request import Request, request_of
 from scheduler.policy.draft import Draft
@@ -28,7 +29,13 @@ class QueueRules:
 
     def why_not(self, job: Job) -> WaitReason | None:
         """The rule that keeps the job from starting unless jobs of its own queues leave; None: there is none."""
-        return self.why_never(job) or next((quota.reason for quota in self.lacking(job)), None)
+        reason = self.why_never(job) or next((quota.reason for quota in self.lacking(job)), None)
+        if reason is None and self._any_type(job):
+            request = self._draft.request(job)
+            bounded = self.bounded(job, request)
+            if bounded is not request and request.fits(View.OPEN) and not bounded.fits(View.OPEN):
+                return WaitReason.QUEUE_LIMIT
+        return reason
 
     def has_room(self, job: Job) -> bool:
         """Whether limits let the job start at once."""

@@ -222,9 +222,9 @@ class Starts:
         hopeless = not own and job.priority <= failed
         if not hopeless and self._attempt(job, request, own):
             return
-        lacking = self._rules.lacking(job)
-        if lacking:
-            draft.waiting[job.id] = Waiting(lacking[0].reason)
+        limited = self._rules.why_not(job)
+        if limited is not None:
+            draft.waiting[job.id] = Waiting(limited)
         else:
             self.left.append(job)
 
