@@ -144,11 +144,17 @@ class _Balance:
         return victim[shared:], taker[shared:]
 
     def _may_lose(self, taking: _Taking, entitled: Entitled) -> bool:
-        """Whether the victim's accounts keep what they are entitled to, or held more before a stop for a guarantee."""
+        """Whether the victim's accounts keep what they are entitled to, or held more before a stop for a guarantee.
+
+        What was taken before such a stop cannot be told from what was taken after it.
+        """
         if self._leaves_enough(taking, entitled):
             return True
-        stopped = isinstance(taking.action, StopJob) and self._within_guarantee(taking, entitled)
-        return stopped and self._leaves_enough(taking, entitled, self._most_stopped)
+        stopped = Counter[tuple[str, str]]()
+        for each in self._takings:
+            if isinstance(each.action, StopJob) and self._within_guarantee(each, entitled):
+                stopped |= self._accounts.of_slots(each.victim, self._accounts.open_slots(each.workers))
+        return self._leaves_enough(taking, entitled, stopped)
 
     def _leaves_enough(self, taking: _Taking, entitled: Entitled, besides: Slots | None = None) -> bool:
         """Whether the victim's accounts have what they are entitled to, with what they lost `besides` more than that.
@@ -160,7 +166,7 @@ class _Balance:
         if not self._claimed_types(taking).isdisjoint(types):
             types.remove(ANY_GPU)
         return all(
-            self._most[account, t] + (besides[account, t] - 1 if besides else 0)
+            self._most[account, t] + (max(besides[account, t] - 1, 0) if besides else 0)
             > _total(entitled, account, t) - _rest(entitled, account, t)
             for account in self._levels(taking)[0]
             for t in types
@@ -197,15 +203,6 @@ class _Balance:
             return set()
         nodes = (self._accounts.world.nodes.get(worker.node) for worker in taking.workers)
         return {node.gpu_type for node in nodes if node is not None and node.gpu_type is not None}
-
-    @cached_property
-    def _most_stopped(self) -> Slots:
-        """The most that accounts lose by one stop for another queue: so much more they held before the last of them."""
-        most = Counter[tuple[str, str]]()
-        for taking in self._takings:
-            if isinstance(taking.action, StopJob):
-                most |= self._accounts.of_slots(taking.victim, self._accounts.open_slots(taking.workers))
-        return most
 
     def _losses(self, job: Job) -> list[tuple[Shrink | StopJob, tuple[Worker, ...]]]:
         return [
