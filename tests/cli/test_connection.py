@@ -120,14 +120,14 @@ def test_who_has_no_daemon_and_gives_nothing_asks_that_of_the_machine(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     machine = tmp_path / "machine.sock"
-    assert find_daemon(None, None, None, machine).url == DEFAULT_URL
+    assert find_daemon(None, None, None, system_socket=machine).url == DEFAULT_URL
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(machine))
-        found = find_daemon(None, None, None, machine)
+        found = find_daemon(None, None, None, system_socket=machine)
         assert (found.url, found.socket, found.token) == (f"unix://{machine}", machine, None)
-        assert find_daemon("http://127.0.0.1:1", None, None, machine).socket is None
-        assert find_daemon(None, "given", None, machine).socket is None
-        assert find_daemon(None, None, tmp_path, machine).socket is None
+        assert find_daemon("http://127.0.0.1:1", None, None, system_socket=machine).socket is None
+        assert find_daemon(None, "given", None, system_socket=machine).socket is None
+        assert find_daemon(None, None, tmp_path, system_socket=machine).socket is None
         (tmp_path / ".sched").mkdir()
         (tmp_path / ".sched" / "daemon.json").write_text(json.dumps({"url": "http://127.0.0.1:2", "pid": 1}))
-        assert find_daemon(None, None, None, machine).url == "http://127.0.0.1:2"
+        assert find_daemon(None, None, None, system_socket=machine).url == "http://127.0.0.1:2"
