@@ -19,6 +19,7 @@ from tests.docs.reader import Reader, reader
 
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
+CI, INSTALLED = bool(os.environ.get("CI")), bool(os.environ.get("SCHED_TEST_INSTALLED"))
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(3000)]
 
 
@@ -63,14 +64,30 @@ def linked(folder: str, user: str | None) -> Iterator[Reader]:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("page", [README, pytest.param(TUTORIAL, marks=pytest.mark.slow)], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(README, marks=pytest.mark.skipif(CI, reason="the thorough variant reads it there")),
+        pytest.param(TUTORIAL, marks=pytest.mark.slow),
+    ],
+    ids=["README", "tutorial"],
+)
 def test_a_page_is_true_in_a_folder_with_a_space_for_a_user_who_is_not_root(page: Path) -> None:
     with linked("a b", ordinary_user()) as someone:
         follow(page, someone)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("folder", "root"), [("checkout", True), ("a b", False)], ids=["root", "not root, a space"])
+@pytest.mark.parametrize(
+    ("folder", "root"),
+    [
+        pytest.param(
+            "checkout", True, marks=pytest.mark.skipif(not INSTALLED, reason="SCHED_TEST_INSTALLED is not set")
+        ),
+        ("a b", False),
+    ],
+    ids=["root", "not root, a space"],
+)
 def test_the_readme_is_true_where_nothing_is_installed(default_port: None, folder: str, root: bool) -> None:
     if shutil.which("make") is None:
         pytest.skip("there is no make")
