@@ -1,5 +1,7 @@
 """Who comes with a token of the issuer: a user as any other, with the role and queue of their groups."""
 
+import os
+import pwd
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ def test_a_token_of_the_issuer_says_who_calls_beside_our_own(lab: Lab) -> None:
         "token_id": None,
         "expires_at": int(lab.site.clock.wall()) + TOKEN_SECONDS,
         "queue": None,
+        "jobs_run_as": pwd.getpwuid(os.geteuid()).pw_name,
     }
     assert lab.whoami(ADMIN)["identified_by"] == "http.token"
     assert lab.whoami(lab.site.user_header("bob"))["identified_by"] == "token"
