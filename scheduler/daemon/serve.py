@@ -149,9 +149,10 @@ class Daemon:
         self._tokens.look()
         self._issuer = open_issuer(settings.oidc, self._tokens, clock.monotonic)
         issued = self._issuer.logins if self._issuer is not None else None
-        worker_token, logins = store.secret("worker-token"), logins_of(settings)
-        tokens = settings.http.token, worker_token, self._board.nonce_of, settings.http.metrics_token, self._tokens
-        self._access = Access(*tokens, clock.wall, logins, issued)
+        http, secret, logins = settings.http, store.secret("worker-token"), logins_of(settings)
+        self._access = Access(
+            http.token, secret, self._board.nonce_of, http.metrics_token, self._tokens, clock.wall, logins, issued
+        )
         self._audit = AuditTrail(store.add_audit, clock.wall)
         self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
         store.measure(self._metrics.stopwatch.transaction)
