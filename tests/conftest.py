@@ -1,5 +1,6 @@
 """Where and in which order tests run, which of them are traced for coverage, and what Hypothesis draws."""
 
+import os
 import re
 import secrets
 import signal
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ["tests.nvml.fixtures", "tests.shared_servers"]
@@ -37,7 +38,16 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
-settings.load_profile("fresh")
+# Of a mutant it is enough to know that some test fails: the example is not made smaller.
+settings.register_profile(
+    "mutant",
+    settings.get_profile("fresh"),
+    max_examples=30,
+    database=None,
+    print_blob=False,
+    phases=(Phase.explicit, Phase.generate),
+)
+settings.load_profile("mutant" if "MUTANT_UNDER_TEST" in os.environ else "fresh")
 
 # Where this runs in the background of a shell, what it starts would not hear Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

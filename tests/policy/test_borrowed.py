@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scheduler.model.queue import ANY_GPU, Queue, ancestry
 from scheduler.policy.queues.borrowed import lent_parts
 
-PATHS = ("", "lab", "lab/vision", "lab/text", "team")
+PATHS = ("", "lab", "lab/vision", "lab/text", "team", "gone")
 TYPES = ("", "H100", "L4")
 GUARANTEES = st.dictionaries(st.sampled_from((ANY_GPU, "H100")), st.integers(0, 12), max_size=2)
 HELD = st.dictionaries(st.tuples(st.sampled_from(PATHS), st.sampled_from(TYPES)), st.integers(0, 10))
@@ -28,6 +28,7 @@ def test_without_queues_nothing_is_lent_and_with_them_jobs_of_none_borrow_all() 
     held = {("", "H100"): 3}
     assert lent({}, held) == {("", "H100"): 0}
     assert lent(queues(lab={ANY_GPU: 4}), held) == {("", "H100"): 3}
+    assert lent_parts(queues(lab={}), {("lab", "H100"): 0}) == {("lab", "H100"): 0}, "of nothing, nothing is lent"
 
 
 def test_what_a_queue_holds_beyond_its_guarantee_is_lent_by_type_in_proportion() -> None:
@@ -51,6 +52,21 @@ def test_inner_queues_use_the_guarantee_of_the_outer_one_and_are_promised_no_mor
     assert lent(less, {("lab/vision", ""): 8}) == {("lab/vision", ""): 6}
     own = queues(lab={}, lab_vision={ANY_GPU: 8})
     assert lent(own, {("lab/vision", ""): 9}) == {("lab/vision", ""): 1}
+    more = queues(lab={ANY_GPU: 8}, lab_vision={ANY_GPU: 2}, lab_text={})
+    assert lent(more, {("lab/vision", ""): 4, ("lab/text", ""): 8}) == {("lab/vision", ""): 0.8, ("lab/text", ""): 3.2}
+
+
+def test_where_an_outer_queue_promises_less_than_an_inner_one_its_guarantee_of_a_type_stays_whole() -> None:
+    tree = queues(lab={ANY_GPU: 4, "H100": 2}, lab_vision={ANY_GPU: 8})
+    assert lent(tree, {("lab/vision", "H100"): 1, ("lab/vision", "L4"): 6}) == {
+        ("lab/vision", "H100"): 0,
+        ("lab/vision", "L4"): 3,
+    }
+    tree = queues(lab={ANY_GPU: 2, "H100": 2}, lab_vision={ANY_GPU: 8})
+    assert lent(tree, {("lab/vision", "H100"): 2, ("lab/vision", "L4"): 3}) == {
+        ("lab/vision", "H100"): 0,
+        ("lab/vision", "L4"): 3,
+    }
 
 
 @given(GUARANTEES, GUARANTEES, GUARANTEES, HELD)
@@ -60,14 +76,13 @@ def test_parts_are_parts_and_a_first_level_borrows_what_exceeds_its_own_guarante
     tree = queues(lab=lab, lab_vision=vision, lab_text={}, team=team)
     parts = lent_parts(tree, held)
     assert all(-1e-9 <= part <= 1 + 1e-9 for part in parts.values())
-    mine = {cell: slots for cell, slots in held.items() if cell[0] == "team"}
-    whole = sum(mine.values())
-    typed = min(sum(slots for cell, slots in mine.items() if cell[1] == "H100"), team.get("H100", 0))
-    covered = max(typed, min(whole, team.get(ANY_GPU, 0)))
-    assert sum(parts[cell] * slots for cell, slots in mine.items()) == pytest.approx(whole - covered)
     inside = {cell: slots for cell, slots in held.items() if "lab" in ancestry(cell[0])}
     assert parts == lent_parts(tree, inside) | lent_parts(tree, {c: s for c, s in held.items() if c not in inside})
-    if list(lab) == [ANY_GPU]:
-        whole = sum(inside.values())
-        borrowed = sum(parts[cell] * slots for cell, slots in inside.items())
-        assert borrowed == pytest.approx(max(0.0, whole - lab[ANY_GPU]))
+    for path, guarantee in (("lab", lab), ("team", team)):
+        mine = {cell: slots for cell, slots in held.items() if path in ancestry(cell[0])}
+        if ANY_GPU in guarantee or path == "team":  # else vision has a guarantee of its own inside lab
+            covered = {cell: slots * (1 - parts[cell]) for cell, slots in mine.items()}
+            typed = min(sum(slots for cell, slots in mine.items() if cell[1] == "H100"), guarantee.get("H100", 0))
+            assert sum(slots for cell, slots in covered.items() if cell[1] == "H100") >= typed - 1e-9
+            most = min(sum(mine.values()), guarantee.get(ANY_GPU, 0))
+            assert sum(covered.values()) == pytest.approx(max(typed, most))
