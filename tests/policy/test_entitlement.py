@@ -51,6 +51,13 @@ def test_guarantees_above_what_there_is_shrink_in_proportion() -> None:
     assert divided(6, shares) == [(4, 4), (2, 2), (0, 0)]
 
 
+def test_a_guarantee_that_is_kept_shrinks_beside_others_that_are_kept_alone() -> None:
+    shares = [Share("a", guarantee=4, demand=20, kept=True), Share("b", guarantee=4, demand=20)]
+    assert divided(6, shares) == [(4, 4), (2, 2)]
+    shares.append(Share("c", guarantee=8, demand=20, kept=True))
+    assert divided(6, shares) == [(2, 2), (0, 0), (4, 4)]
+
+
 def test_what_a_queue_does_not_use_goes_to_its_siblings() -> None:
     shares = [Share("a", guarantee=6, demand=1), Share("b", demand=20), Share("c", limit=2, demand=20)]
     assert [entitlement.total for entitlement in divided(8, shares)] == [1, 5, 2]
@@ -60,6 +67,8 @@ def test_what_a_queue_does_not_use_goes_to_its_siblings() -> None:
 def test_without_lending_only_guarantees_are_divided() -> None:
     shares = [Share("a", guarantee=6, demand=9), Share("b", demand=20)]
     assert divided(8, shares, lends=False) == [(6, 6), (0, 0)]
+    got = entitlements(Share("root", inner=shares), 8, lends=False)
+    assert (got["a"], got["b"]) == ((6, 6), (0, 0)), "nor is a slot that nobody is guaranteed"
 
 
 @given(tree(3), NUMBERS)
@@ -113,6 +122,12 @@ def test_neither_names_nor_places_nor_the_unit_of_weights_matter(root: Share, sl
     assert {name[::-1]: value.total for name, value in after.items()} == pytest.approx(
         {name: value.total for name, value in before.items()}
     )
+
+
+def test_what_one_cannot_take_goes_to_the_others_by_weight() -> None:
+    assert filled(12, [3, 1], [8, 6]) == [8, 4]
+    assert filled(12, [1, 3], [6, 8]) == [4, 8]
+    assert filled(2, [1, 1], [1, 5]) == [1, 1]
 
 
 @given(NUMBERS, st.lists(st.tuples(WEIGHTS, NUMBERS), max_size=6))

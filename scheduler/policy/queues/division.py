@@ -58,8 +58,6 @@ class _Shares(NamedTuple):
         guarantee = self._guarantee(account, queue, below) if queue is not None else None
         if unread := queue is not None and not queue.readable:
             guarantee = wanted  # what it was promised is not known: nothing is taken from it
-        if guarantee is None and not below:
-            guarantee = 0.0
         limit = float(dict(queue.limit).get(name, math.inf)) if queue is not None else math.inf
         weight = self.tree.weight(account)
         used, first = self.used.get(account, 0.0), self.first.get(account, 0)
@@ -74,10 +72,9 @@ class _Shares(NamedTuple):
         promised, name = dict(queue.guarantee), self.tree.kinds[self.kind]
         if self.kind and name not in promised and ANY_GPU in promised:
             return min(float(promised[ANY_GPU]), sum(map(guaranteed, below)))
-        if self.kind or promised.keys() <= {ANY_GPU}:
+        if self.kind or not promised:
             found = promised.get(name)
             return None if found is None else float(found)
-        wanted = self.demand.get(account, ())
-        by_type = zip(self.tree.kinds[1:], wanted[1:], strict=False)
+        by_type = zip(self.tree.kinds[1:], self.demand[account][1:], strict=True)
         typed = sum(min(promised.get(name, 0), slots) for name, slots in by_type)
         return float(max(promised.get(ANY_GPU, 0), typed))

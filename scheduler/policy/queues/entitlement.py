@@ -15,9 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: What sums of floats leave over is nothing.
-_EPSILON = 1e-6
-
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -57,7 +54,6 @@ def entitlements(root: Share, slots: float, *, lends: bool = True, in_whole: boo
     found = {root.name: Entitlement(total, total)}
     _divide_below(root, total, lends, found)
     if in_whole:
-        found[root.name] = Entitlement(*(float(math.floor(part + _EPSILON)) for part in found[root.name]))
         _make_whole(root, found)
     return found
 
@@ -103,9 +99,12 @@ def filled(amount: float, weights: Sequence[float], most: Sequence[float]) -> li
 
 
 def whole(parts: Sequence[Entitlement], shares: Sequence[Share], total: float) -> list[Entitlement]:
-    """The parts of these siblings in whole slots, each rounded up or down, with this sum."""
-    floors = [math.floor(part.total + _EPSILON) for part in parts]
-    rests = [round(max(part.total - floor, 0.0), 6) for part, floor in zip(parts, floors, strict=True)]
+    """The parts of these siblings in whole slots, each rounded up or down, with this sum.
+
+    A part that sums of floats left just below a whole number has the largest rest.
+    """
+    floors = [math.floor(part.total) for part in parts]
+    rests = [round(part.total - floor, 6) for part, floor in zip(parts, floors, strict=True)]
     order = sorted(range(len(parts)), key=lambda k: (-rests[k], -shares[k].held, shares[k].used, shares[k].first))
     for k in order[: round(total) - sum(floors)]:
         floors[k] += rests[k] > 0

@@ -32,7 +32,7 @@ class Lane:
 
     def inside(self, queues: frozenset[str]) -> bool:
         """Whether it is inside one of these queues."""
-        return bool(queues) and not queues.isdisjoint(self.path)
+        return not queues.isdisjoint(self.path)
 
     def shared_levels(self, other: "Lane") -> int:
         """The number of accounts that both paths begin with."""
