@@ -1,7 +1,7 @@
 """A plan in the making: the decisions so far, and the ledger that they leave."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from scheduler.model.ids import JobId
@@ -187,6 +187,11 @@ class Draft:
         queues = self._holders if lane is TOP else (lane.own,)
         holders = (holder for queue in queues for holder in self.holders_in(queue))
         return self.order.queue(holder for holder in holders if self.outranks(job, holder))[::-1]
+
+    @property
+    def holders(self) -> Iterator[Collection[Job]]:
+        """Waiting jobs with held capacity, by queue."""
+        return (holders.values() for holders in self._holders.values() if holders)
 
     def holders_in(self, own: str) -> Iterable[Job]:
         """Waiting jobs with held capacity of the queue with this account."""

@@ -47,6 +47,8 @@ def find_takings(
     if shares is None or lane is TOP:
         return _mildest(taker, chain(_ways_by_importance(taker), _ways_by_equals(taker)), None)
     counts = counts_of(shares.standing, job, job.min_workers)
+    if not victims.enough(lane, counts, draft.order.effective(job)):
+        return None
     ways = chain(_ways_by_share(taker, shares, counts), _ways_by_equals(taker))
     return _mildest(taker, ways, lambda: Quotas(shares, shares.lacking(lane, counts)))
 
@@ -147,9 +149,9 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
         stops_below: bool = False,
         **more: VictimOrder,
     ) -> Attempt:
-        claim = Claim(draft, shares, lane, counts, stops_below=stops_below)
-        reservations = list(claim.reservations())
-        order = claim.victims(by_lane, victims.useful(request), shrinkable=shrinkable, most=most)
+        anew = claim.anew(stops_below=stops_below)
+        reservations = list(anew.reservations())
+        order = anew.victims(by_lane, victims.useful(request), shrinkable=shrinkable, most=most)
         if by_importance:
             reservations += _by_importance(taker)
             if len(order.records) != most:

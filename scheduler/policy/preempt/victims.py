@@ -1,6 +1,5 @@
 """Victims of preemption: which jobs, in which order, and how much that could free at most."""
 
-import math
 from collections.abc import Callable, Collection
 from functools import cached_property
 
@@ -18,7 +17,9 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
 from scheduler.policy.preempt.lanes import LaneTable
-from scheduler.policy.queues.tree import TOP
+from scheduler.policy.preempt.losses import Losses
+from scheduler.policy.queues.shares import Counts
+from scheduler.policy.queues.tree import TOP, Lane
 from scheduler.policy.snapshot.peers import Peers
 from scheduler.policy.snapshot.taking import WHERE
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, surplus
@@ -99,9 +100,14 @@ class Victims:
         shares = self._draft.shares
         return LaneTable(self._victim_table, self._draft.usages, shares) if shares is not None else None
 
-    def least_priority(self, own: str) -> float:
-        """The lowest priority of jobs in the queue with this account; infinite: there are none, or no queues."""
-        return self.by_lane.least_priority.get(own, math.inf) if self.by_lane is not None else math.inf
+    @cached_property
+    def _losses(self) -> Losses | None:
+        shares, by_lane = self._draft.shares, self.by_lane
+        return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
+
+    def enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
+        """Whether others might give up enough of so many slots for a job of this lane; see `Losses.enough`."""
+        return self._losses is None or self._losses.enough(lane, counts, importance)
 
     @property
     def _open(self) -> Bools:

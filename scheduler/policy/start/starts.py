@@ -15,6 +15,7 @@ from dataclasses import replace
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
+from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import Placements
 from scheduler.policy.capacity.request import Chosen, Part, Request, impossible
@@ -71,7 +72,8 @@ class Starts:
         self._failed_behind: defaultdict[str, Failures] = defaultdict(Failures)
         #: Why each of these requests of jobs that are looked at alone can never be granted; None: it can.
         self._never: dict[Request, WaitReason | None] = {}
-        self._requests: dict[JobClass, Request] = {}
+        #: By shape and number of workers.
+        self._requests: dict[tuple[WorkerShape, int], Request] = {}
         #: The index of the first job of a class that could not be placed, where it may be tried once more.
         self._first_failed: dict[JobClass, int] = {}
         self._drop_overbooked()
@@ -144,9 +146,10 @@ class Starts:
 
     def _request(self, job_class: JobClass) -> Request:
         """The request of each job of the class."""
-        request = self._requests.get(job_class)
+        alike = (job_class.shape, job_class.min_workers)
+        request = self._requests.get(alike)
         if request is None:
-            request = self._requests[job_class] = self.draft.request(self._member(job_class, 0))
+            request = self._requests[alike] = self.draft.request(self._member(job_class, 0))
         return request
 
     def _rank(self, job: Job) -> Rank:

@@ -1,0 +1,62 @@
+"""What others could give up at most: nothing that could be taken is overlooked for it."""
+
+from unittest.mock import patch
+
+from hypothesis import given
+
+from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId
+from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.losses import Losses
+from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.snapshot.snapshot import Snapshot
+from tests.policy.drawn_queues import queued_clusters
+from tests.policy.test_turns import decisions
+from tests.policy.worlds import Cluster
+
+
+@given(queued_clusters())
+def test_plans_are_those_made_by_looking_for_victims_everywhere(c: Cluster) -> None:
+    world, made = c.world(), c.plan()
+    with patch.object(Losses, "enough", lambda *_: True):
+        assert decisions(c.plan()) == decisions(made), world
+
+
+def most_for(c: Cluster, number: int) -> int:
+    """The most slots that there might be for this waiting job."""
+    world, settings = c.world(), c.settings
+    draft = Draft(Snapshot(world, c.now, settings))
+    job, victims, shares = world.queued[JobId(number)], Victims(draft), draft.shares
+    assert shares is not None
+    enough = (slots for slots in range(1, 100) if victims.enough(draft.lane(job), (slots,), job.priority))
+    return max(enough, default=0)
+
+
+def borrowed(settings: PolicySettings | None = None, workers: int | tuple[int, int] = (2, 8)) -> Cluster:
+    """A queue holds all slots but one, of which half is the other one's."""
+    c = Cluster(settings).node("a", 8).queue("left").queue("right").waiting(2, workers=(1, 8), queue="right")
+    return c.running(1, on={"a": 7}, workers=workers, queue="left")
+
+
+def test_another_queue_gives_up_what_it_has_borrowed_besides_what_is_free() -> None:
+    assert most_for(borrowed(), 2) == 4
+
+
+def test_a_job_that_cannot_shrink_gives_up_nothing() -> None:
+    assert most_for(borrowed(workers=7), 2) == 1
+
+
+def test_a_job_that_may_be_stopped_after_a_time_gives_up_what_it_has_borrowed() -> None:
+    assert most_for(borrowed(PolicySettings(fair_stop_seconds=60.0), workers=7), 2) == 4
+
+
+def test_less_important_jobs_of_its_own_queue_give_up_all() -> None:
+    c = Cluster().node("a", 8).queue("left").running(1, on={"a": 7}, workers=7, queue="left", priority=10)
+    c.waiting(2, queue="left", priority=11).waiting(3, queue="left", priority=9)
+    assert [most_for(c, 2), most_for(c, 3)] == [8, 1]
+
+
+def test_a_queue_within_its_guarantee_always_looks_for_victims() -> None:
+    c = Cluster().node("a", 8).queue("left").queue("right", guarantee=3).waiting(2, workers=3, queue="right")
+    c.running(1, on={"a": 8}, workers=8, queue="left")
+    assert most_for(c, 2) == 3
