@@ -60,3 +60,9 @@ def test_a_queue_within_its_guarantee_always_looks_for_victims() -> None:
     c = Cluster().node("a", 8).queue("left").queue("right", guarantee=3).waiting(2, workers=3, queue="right")
     c.running(1, on={"a": 8}, workers=8, queue="left")
     assert most_for(c, 2) == 3
+
+
+def test_another_queue_gives_up_the_reservation_that_it_borrows() -> None:
+    c = Cluster().node("a", 8).queue("left").queue("right").waiting(2, workers=(1, 8), queue="right")
+    c.waiting(1, workers=7, reservation=(("a", 7),), queue="left")
+    assert most_for(c, 2) == 4
