@@ -88,7 +88,10 @@ class Claim:
         draft, table = self._draft, self._draft.victim_table.table
         everybody = draft.victim_table.in_turn(draft.now, shrink=shrinkable)
         part = self._parts(by_lane)[by_lane.lane, by_lane.kind]
-        candidates = everybody[(useful & by_lane.counted & (part > 0.0))[everybody]]
+        may_lose = useful & by_lane.counted & (part > 0.0)
+        if shrinkable:
+            may_lose &= surplus(table) > 0
+        candidates = everybody[may_lose[everybody]]
         candidates = candidates[np.argsort(-part[candidates], kind="stable")]
         spare = self._spare(by_lane, candidates, surplus(table), most)
         candidates = candidates[: len(spare)]

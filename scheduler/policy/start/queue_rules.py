@@ -30,7 +30,7 @@ class QueueRules:
     def why_not(self, job: Job) -> WaitReason | None:
         """The rule that keeps the job from starting unless jobs of its own queues leave; None: there is none."""
         if self._without_limit(job):
-            return self.why_never(job)
+            return None if job.spec.preemptible else self.why_never(job)
         reason = self.why_never(job) or next((quota.reason for quota in self.lacking(job)), None)
         if reason is None and self._any_type(job):
             request = self._draft.request(job)
