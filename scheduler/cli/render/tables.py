@@ -35,6 +35,8 @@ STATE_STYLES = {
     "LOST": "red",
     "READY": "green",
 }
+#: What is told of a job beside its priority, by what its field `preemptible` says.
+_PREEMPTIBLE = {True: "", False: " (not preemptible)", "surplus": " (preemptible beyond its minimum)"}
 _JOB_COLUMNS = (
     Column("ID", right=True),
     Column("NAME", fold=True),
@@ -227,7 +229,7 @@ def job_fields(view: View, now: float) -> "RenderableType":
         ("detail", view["detail"]),
         ("exit code", _text(view["exit_code"])),
         ("user", view["user"]),
-        ("priority", f"{view['priority']}" + ("" if view["preemptible"] else " (not preemptible)")),
+        ("priority", f"{view['priority']}" + _PREEMPTIBLE[view["preemptible"]]),
         ("workers", size(view)),
         ("resources per worker", _needs(view)),
         ("fixed group", _fixed(view)),

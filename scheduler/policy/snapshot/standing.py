@@ -67,7 +67,7 @@ def standing_of(snapshot: Seen) -> Standing:
         if lane is not TOP:
             held = empty.counts(usage.held)
             first[lane] = min(first.get(lane, job_id), job_id)
-            _tally(tallies, lane, usage, held, empty.counts(usage.leaving))
+            _tally(tallies, lane, (held, empty.counts(usage.leaving), empty.counts(usage.kept)))
             wanted = held if lane.inside(closed) else _wanted_by_active(empty, usage, held, snapshot.peers)
             add_to(wanted_by, (lane,), wanted)
             divisible = [slots + more for slots, more in zip(divisible, held, strict=True)]
@@ -109,9 +109,8 @@ def _kinds(tree: Tree, ledger: Ledger) -> list[int]:
     return [index.get(node.gpu_type or "", 0) for node in ledger.nodes[: ledger.own]]
 
 
-def _tally(tallies: _Tallies, lane: Lane, usage: JobUsage, held: Counts, leaving: Counts) -> None:
-    pinned = held if not usage.job.spec.preemptible else (0,) * len(held)
-    for tally, counts in zip(tallies, (held, leaving, pinned), strict=True):
+def _tally(tallies: _Tallies, lane: Lane, of_job: tuple[Counts, Counts, Counts]) -> None:
+    for tally, counts in zip(tallies, of_job, strict=True):
         add_to(tally, lane.accounts, counts)
 
 

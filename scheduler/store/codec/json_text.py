@@ -250,6 +250,7 @@ def spec_from_text(text: str) -> JobSpec:
         grace_seconds=number(data["grace_seconds"], bounds.GRACE),
         heartbeat_seconds=_within(data.get("heartbeat_seconds"), bounds.HEARTBEAT),
         preemptible=flag(data["preemptible"]),
+        surplus_preemptible=flag(data.get("surplus_preemptible", False)),
         preferred_workers=maybe(data.get("preferred_workers"), whole),
         expected_seconds=_within(data.get("expected_seconds"), bounds.DURATION),
         speedup=speedup_from_data(data.get("speedup", [])),

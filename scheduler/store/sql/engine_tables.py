@@ -77,6 +77,8 @@ SUBMITTED = (
     Column("grace_seconds", Double, nullable=False),
     Column("heartbeat_seconds", Double),
     Column("preemptible", Boolean, nullable=False),
+    # Whether what it holds beyond its minimum is preemptible although it is not; NULL is false.
+    Column("surplus_preemptible", Boolean),
     Column("preferred_workers", BigInteger),
     Column("expected_seconds", Double),
     Column("speedup", Text),
