@@ -268,8 +268,8 @@ def test_a_login_comes_into_the_queue_of_its_group(site: Site) -> None:
     create(site, "lab", members=["@vision"])
     services = replace(site.services, groups_of=lambda login: {"vision"} if login == "ann" else set())
     ann, bob = (Submitter(Identity(name, Role.USER, IdentifiedBy.LOGIN)) for name in ("ann", "bob"))
-    [job] = into_queues(services, ann, [spec_of("j", user="ann")])
-    [other] = into_queues(services, bob, [spec_of("j", user="bob")])
+    [job] = into_queues(services, ann, {"": spec_of("j", user="ann")}).values()
+    [other] = into_queues(services, bob, {"": spec_of("j", user="bob")}).values()
     assert (job.queue, other.queue) == ("lab", "")
 
 
@@ -299,6 +299,29 @@ def test_a_queue_whose_row_cannot_be_read_takes_no_jobs_until_it_is_replaced(kno
     create(known, "lab", members=["ann"])
     assert submitted(known, ann) == "lab"
     assert submitted(known, dora) is None
+
+
+def test_a_retry_finds_its_job_whatever_has_become_of_the_rules_of_its_queue(known: Site) -> None:
+    create(known, "lab", members=["ann"], priority_max=5)
+    ann, job = known.user_header("ann"), {"command": ["true"], "queue": "lab", "priority": 5}
+
+    def sent(*keys: str) -> tuple[int, Any]:
+        one = known.client.post("/v1/jobs", json={**job, "client_key": keys[0]}, headers=ann)
+        batch = {"jobs": [{**job, "client_key": key} for key in keys]}
+        many = known.client.post("/v1/jobs/batch", json=batch, headers=ann)
+        return one.status_code, many.json()
+
+    assert sent("one") == (201, {"ids": [1]})
+    assert sent("two", "one") == (201, {"ids": [2, 1]})
+    for change, field in (
+        ({"max_jobs": 2}, None),
+        ({"priority_max": 3}, "jobs.2.priority"),
+        ({"priority_max": None, "members": ["bob"]}, "jobs.2.queue"),
+    ):
+        known.client.patch("/v1/queues/lab", json=change).raise_for_status()
+        assert sent("one", "two") == (200, {"ids": [1, 2]})
+        status, answer = sent("one", "two", "new")
+        assert (status, answer["error"]["field"]) == (200, field)
 
 
 def test_members_are_added_and_removed_beside_each_other(site: Site) -> None:

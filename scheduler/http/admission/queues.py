@@ -1,6 +1,6 @@
 """Which queue a new job belongs to, and whether its user may submit there with this priority."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from scheduler.errors import InvalidInput
@@ -19,17 +19,20 @@ from scheduler.model.queue_tree import (
     not_a_member,
 )
 
+#: Jobs of a request, each by its place in the body: "jobs.3.", or "" where the body is the job.
+Placed = Mapping[str, JobSpec]
 
-def into_queues(services: Services, submitter: Submitter, specs: Sequence[JobSpec], prefix: str = "") -> list[JobSpec]:
-    """The jobs, each in the queue that it names, or in that of its user. `prefix`: a job's place in the body.
+
+def into_queues(services: Services, submitter: Submitter, specs: Placed) -> dict[str, JobSpec]:
+    """The jobs, each in the queue that it names, or in that of its user.
 
     Raises `InvalidInput` for a queue that does not exist, for a user who could mean several queues, and for a priority
     that is too high there; 403 for a queue of which the user is no member, unless an operator submits.
     """
     queues = {queue.path: queue for queue in services.store.list_queues()}
-    if not queues and submitter.identity.queue is None and all(spec.queue == ROOT for spec in specs):
-        return list(specs)
-    return [_into_queue(services, submitter, queues, spec, prefix.format(k)) for k, spec in enumerate(specs)]
+    if not queues and submitter.identity.queue is None and all(spec.queue == ROOT for spec in specs.values()):
+        return dict(specs)
+    return {place: _into_queue(services, submitter, queues, spec, place) for place, spec in specs.items()}
 
 
 def check_new_priority(services: Services, queue: str, priority: int) -> None:

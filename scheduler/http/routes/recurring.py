@@ -81,9 +81,9 @@ def add_recurring(request: Request, services: ServicesDep, submitter: SubmitterD
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     wanted = parse_request(RecurringRequest, body)
     spec, _ = keep_export(submitter.claim(wanted.job.spec(), "job."), services.settings, "job.")
-    [spec] = into_queues(services, submitter, [spec], prefix="job.")
-    check_policy(services.settings.policy, [spec], prefix="job.")
-    check_pods(services.settings, [spec], prefix="job.")
+    [spec] = into_queues(services, submitter, {"job.": spec}).values()
+    check_policy(services.settings.policy, {"job.": spec})
+    check_pods(services.settings, {"job.": spec})
     if spec.client_key is not None:
         raise InvalidInput("job.client_key", "must not be given: each run of a recurring job has its own key")
     schedule = services.recurrence.add(wanted.cron, wanted.timezone, spec)
