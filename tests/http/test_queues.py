@@ -1,6 +1,6 @@
 """Queues over HTTP: what is set and refused, whose jobs come where, and what a queue takes."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from scheduler.http.admission.queues import into_queues
 from scheduler.http.schemas.queue_requests import MEMBERS_MAX
 from scheduler.model.event import EventKind
 from scheduler.model.identity import IdentifiedBy, Identity, Role
+from scheduler.model.queue_tree import Queues, default_queue
 from tests.http.site import TOKEN, Site
 from tests.specs import spec_of
 from tests.store import garbage
@@ -271,6 +272,30 @@ def test_a_login_comes_into_the_queue_of_its_group(site: Site) -> None:
     [job] = into_queues(services, ann, {"": spec_of("j", user="ann")}).values()
     [other] = into_queues(services, bob, {"": spec_of("j", user="bob")}).values()
     assert (job.queue, other.queue) == ("lab", "")
+
+
+def test_the_jobs_of_a_batch_come_into_a_queue_that_is_looked_for_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(site, "lab", members=["@vision"])
+    asked: list[str] = []
+
+    def groups_of(login: str) -> set[str]:
+        asked.append(login)
+        return {"vision"}
+
+    looked: list[str] = []
+
+    def looking(queues: Queues, user: str, groups: Collection[str]) -> str:
+        looked.append(user)
+        return default_queue(queues, user, groups)
+
+    monkeypatch.setattr("scheduler.http.admission.queues.default_queue", looking)
+    ann = Submitter(Identity("ann", Role.USER, IdentifiedBy.LOGIN))
+    batch = {f"jobs.{k}.": spec_of(f"j{k}", user="ann") for k in range(100)}
+    placed = into_queues(replace(site.services, groups_of=groups_of), ann, batch)
+    assert {spec.queue for spec in placed.values()} == {"lab"}
+    assert (asked, looked) == (["ann"], ["ann"])
 
 
 def test_a_queue_whose_row_cannot_be_read_takes_no_jobs_until_it_is_replaced(known: Site) -> None:
