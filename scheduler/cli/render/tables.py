@@ -102,7 +102,7 @@ def job_table(jobs: list[View], recurring: list[View], now: float) -> "Renderabl
             str(each["priority"]),
             bounds(each),
             ago(each.get("next_run_at"), now),
-            f"{each['cron']} {each['timezone']}",
+            f"{each['cron']} {each['timezone']}" + (f"; not submitted: {each['refusal']}" if each["refusal"] else ""),
             each.get("queue") or "-",
         ]
         for each in recurring
@@ -318,6 +318,7 @@ def recurring_fields(view: View, now: float) -> "RenderableType":
         ("schedule", f"{view['cron']} ({view['timezone']})"),
         ("next run", when(view["next_run_at"], now)),
         ("last run", when(view["last_run_at"], now)),
+        ("not submitted", view["refusal"] or ""),
         ("user", view["user"]),
         ("workers", bounds(view)),
         ("priority", str(view["priority"])),

@@ -1,13 +1,13 @@
 """Which queue a new job belongs to, and whether its user may submit there with this priority."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from scheduler.errors import InvalidInput
 from scheduler.http.admission.owner import Submitter
 from scheduler.http.auth.authorize import forbidden
 from scheduler.http.services import Services
-from scheduler.model.identity import IdentifiedBy, Role
+from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.job import JobSpec
 from scheduler.model.queue import ROOT
 from scheduler.model.queue_tree import (
@@ -32,7 +32,7 @@ def into_queues(services: Services, submitter: Submitter, specs: Placed) -> dict
     queues = {queue.path: queue for queue in services.store.list_queues()}
     if not queues and submitter.identity.queue is None and all(spec.queue == ROOT for spec in specs.values()):
         return dict(specs)
-    rules = _Rules(services, submitter, queues)
+    rules = QueueRules(queues, submitter.identity, services.groups_of)
     return {place: rules.into_queue(spec, place) for place, spec in specs.items()}
 
 
@@ -42,20 +42,22 @@ def check_new_priority(services: Services, queue: str, priority: int) -> None:
         check_priority({each.path: each for each in services.store.list_queues()}, queue, priority)
 
 
-class _Rules:
-    """What the queues of one moment say of the jobs of one request: what holds for a user is found once."""
+class QueueRules:
+    """What the queues of one moment say of the jobs of one submitter: what holds for a user is found once."""
 
-    def __init__(self, services: Services, submitter: Submitter, queues: Queues) -> None:
-        self._services = services
-        self._identity = submitter.identity
+    def __init__(self, queues: Queues, identity: Identity, groups_of: Callable[[str], Collection[str]]) -> None:
+        """`groups_of` gives the groups of a login."""
         self._queues = queues
+        self._identity = identity
+        self._groups_of_login = groups_of
         self._groups: dict[str, Collection[str]] = {}
         #: By user, the queue of jobs that name none.
         self._defaults: dict[str, str] = {}
         #: By queue and user, why the user may not submit to it.
         self._refusals: dict[tuple[str, str], str | None] = {}
 
-    def into_queue(self, spec: JobSpec, place: str) -> JobSpec:
+    def into_queue(self, spec: JobSpec, place: str = "") -> JobSpec:
+        """The job in its queue; raises what `into_queues` raises."""
         try:
             spec = replace(spec, queue=self._queue_of(spec))
             check_exists(self._queues, spec.queue)
@@ -99,4 +101,4 @@ class _Rules:
             return identity.groups
         if not any(member.startswith(GROUP_PREFIX) for queue in self._queues.values() for member in queue.members):
             return ()
-        return self._services.groups_of(user)
+        return self._groups_of_login(user)

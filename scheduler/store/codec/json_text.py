@@ -12,6 +12,7 @@ from scheduler.model.data import DataSet
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.hosts import Member
+from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import JobSpec, Placement, Runtime
 from scheduler.model.node import NodeFailure
@@ -217,6 +218,18 @@ def members_from_text(text: str) -> tuple[Member, ...]:
 def _member(worker: object, rank: object, host: object, slots: object, endpoint: object, peer: object = None) -> Member:
     places = maybe(endpoint, a_text), maybe(peer, a_text)
     return Member(WorkerId(a_text(worker)), whole(rank), a_text(host), whole(slots), *places)
+
+
+def submitter_to_text(submitter: Identity) -> str:
+    """Who submits, without the token: another one of the same user does as well."""
+    said = {"user": submitter.user, "role": submitter.role, "by": submitter.by, "groups": sorted(submitter.groups)}
+    return _encode(said)
+
+
+def submitter_from_text(text: str) -> Identity:
+    data = fields(_decode(text))
+    user, groups = maybe(data["user"], a_text), frozenset(texts(data["groups"]))
+    return Identity(user, Role(data["role"]), IdentifiedBy(data["by"]), groups=groups)
 
 
 def spec_to_text(spec: JobSpec) -> str:
