@@ -342,6 +342,16 @@ queue_usage = Table(
     Index(None, "revision"),
 )
 
+#: The GPU type that a node has had since a moment of the engine's clock; it stays when the node is forgotten.
+node_types = Table(
+    "node_types",
+    metadata,
+    Column("node", Text, primary_key=True),
+    Column("since", Double, primary_key=True),
+    # Empty is none.
+    Column("gpu_type", Text, nullable=False),
+)
+
 #: The last month in which it was told of a queue that its budget is nearly spent.
 budgets_told = Table(
     "budgets_told",
