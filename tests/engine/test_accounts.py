@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -261,7 +262,7 @@ def test_a_job_keeps_the_gpu_types_that_its_nodes_had(tmp_path: Path) -> None:
     by_type = usage(w, ("gpu_type",))
     assert {each.gpu_type for each in by_type} == {"L4", "H100"}
 
-    def of_job() -> dict[str | None, float]:
+    def of_job() -> dict[str | None, Any]:
         return {each.gpu_type: pytest.approx(each.held) for each in usage(w, ("gpu_type", "job")) if each.job == job}
 
     assert of_job() == {each.gpu_type: each.held for each in by_type}
