@@ -1,6 +1,6 @@
 """Queues over HTTP: what is set and refused, whose jobs come where, and what a queue takes."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from scheduler.http.admission.queues import into_queues
 from scheduler.http.schemas.queue_requests import MEMBERS_MAX
 from scheduler.model.event import EventKind
 from scheduler.model.identity import IdentifiedBy, Identity, Role
+from scheduler.model.queue_tree import Queues, default_queue
 from tests.http.site import TOKEN, Site
 from tests.specs import spec_of
 from tests.store import garbage
@@ -237,6 +238,72 @@ def test_a_recurring_job_keeps_the_queue_of_its_user(known: Site) -> None:
     assert known.client.get(f"/v1/recurring/{answer.json()['id']}").json()["queue"] == "lab"
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"members": ["bob"]}, "queue: ann is not a member of lab: its members are bob"),
+        ({"priority_max": 3}, "priority: must be at most 3, as queue lab says, not 5"),
+    ],
+)
+def test_a_recurring_job_is_submitted_as_its_user_could_submit_it_then(
+    known: Site, change: dict[str, Any], said: str
+) -> None:
+    create(known, "lab", members=["ann"])
+    job = {"cron": "* * * * *", "job": {"command": "true", "queue": "lab", "priority": 5}}
+    created = known.client.post("/v1/recurring", json=job, headers=known.user_header("ann"))
+    assert created.status_code == 201
+    known.client.patch("/v1/queues/lab", json=change).raise_for_status()
+    assert (runs(known, minutes=3), refusals(known)) == (0, [said])
+    assert refusal_events(known) == [f"r1: {said}"]
+    known.client.patch("/v1/queues/lab", json={"members": ["ann"], "priority_max": None}).raise_for_status()
+    assert (runs(known, minutes=1), refusals(known)) == (1, [None])
+    assert refusal_events(known) == [f"r1: {said}"]
+
+
+def test_a_recurring_job_is_submitted_while_its_user_has_a_token_that_may_submit(known: Site) -> None:
+    header = known.user_header("ann")
+    job = {"cron": "* * * * *", "job": {"command": "true"}}
+    assert known.client.post("/v1/recurring", json=job, headers=header).status_code == 201
+    assert runs(known, minutes=1) == 1
+    [token] = known.client.get("/v1/tokens").json()["tokens"]
+    known.client.delete(f"/v1/tokens/{token['id']}").raise_for_status()
+    none = "ann has no valid token any more: create one, or cancel the recurring job"
+    assert (runs(known, minutes=1), refusals(known)) == (1, [none])
+    known.user_header("ann", Role.VIEWER)
+    assert (runs(known, minutes=1), refusals(known)) == (
+        1,
+        ["submitting needs the role user, and you are ann (viewer)"],
+    )
+    known.user_header("ann")
+    assert (runs(known, minutes=1), refusals(known)) == (2, [None])
+
+
+def test_what_an_operator_submits_again_and_again_for_others_needs_an_operator(known: Site) -> None:
+    job = {"cron": "* * * * *", "job": {"command": "true", "user": "ann"}}
+    assert known.client.post("/v1/recurring", json=job, headers=known.user_header("op", Role.OPERATOR)).is_success
+    [token] = known.client.get("/v1/tokens").json()["tokens"]
+    known.client.delete(f"/v1/tokens/{token['id']}").raise_for_status()
+    known.user_header("op")
+    said = "user: only an operator submits for ann, and you are op (user): leave it out"
+    assert (runs(known, minutes=1), refusals(known)) == (0, [said])
+
+
+def runs(site: Site, *, minutes: int) -> int:
+    """How many jobs there are once so many minutes have passed."""
+    for _ in range(minutes):
+        site.clock.advance(60)
+        site.recurring.sweep()
+    return len(site.store.list_jobs())
+
+
+def refusals(site: Site) -> list[str | None]:
+    return [view["refusal"] for view in site.client.get("/v1/recurring").json()["recurring"]]
+
+
+def refusal_events(site: Site) -> list[str]:
+    return [event.detail for _, event in site.store.list_events() if event.kind is EventKind.RECURRING_REFUSED]
+
+
 def test_a_recurring_job_waits_for_room_in_its_queue_and_keeps_no_other_from_being_submitted(site: Site) -> None:
     create(site, "lab", max_jobs=0)
     for fields in ({"queue": "lab"}, {}):
@@ -245,6 +312,8 @@ def test_a_recurring_job_waits_for_room_in_its_queue_and_keeps_no_other_from_bei
     site.clock.advance(60)
     site.recurring.sweep()
     assert [job.spec.queue for job in site.store.list_jobs()] == [""]
+    full = "queue: lab contains 0 jobs that have not ended, of at most 0: wait until some have ended"
+    assert refusals(site) == [full, None]
     site.client.patch("/v1/queues/lab", json={"max_jobs": 1})
     site.recurring.sweep()
     assert [job.spec.queue for job in site.store.list_jobs()] == ["", "lab"]
@@ -268,9 +337,33 @@ def test_a_login_comes_into_the_queue_of_its_group(site: Site) -> None:
     create(site, "lab", members=["@vision"])
     services = replace(site.services, groups_of=lambda login: {"vision"} if login == "ann" else set())
     ann, bob = (Submitter(Identity(name, Role.USER, IdentifiedBy.LOGIN)) for name in ("ann", "bob"))
-    [job] = into_queues(services, ann, [spec_of("j", user="ann")])
-    [other] = into_queues(services, bob, [spec_of("j", user="bob")])
+    [job] = into_queues(services, ann, {"": spec_of("j", user="ann")}).values()
+    [other] = into_queues(services, bob, {"": spec_of("j", user="bob")}).values()
     assert (job.queue, other.queue) == ("lab", "")
+
+
+def test_the_jobs_of_a_batch_come_into_a_queue_that_is_looked_for_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(site, "lab", members=["@vision"])
+    asked: list[str] = []
+
+    def groups_of(login: str) -> set[str]:
+        asked.append(login)
+        return {"vision"}
+
+    looked: list[str] = []
+
+    def looking(queues: Queues, user: str, groups: Collection[str]) -> str:
+        looked.append(user)
+        return default_queue(queues, user, groups)
+
+    monkeypatch.setattr("scheduler.http.admission.queues.default_queue", looking)
+    ann = Submitter(Identity("ann", Role.USER, IdentifiedBy.LOGIN))
+    batch = {f"jobs.{k}.": spec_of(f"j{k}", user="ann") for k in range(100)}
+    placed = into_queues(replace(site.services, groups_of=groups_of), ann, batch)
+    assert {spec.queue for spec in placed.values()} == {"lab"}
+    assert (asked, looked) == (["ann"], ["ann"])
 
 
 def test_a_queue_whose_row_cannot_be_read_takes_no_jobs_until_it_is_replaced(known: Site) -> None:
@@ -299,6 +392,29 @@ def test_a_queue_whose_row_cannot_be_read_takes_no_jobs_until_it_is_replaced(kno
     create(known, "lab", members=["ann"])
     assert submitted(known, ann) == "lab"
     assert submitted(known, dora) is None
+
+
+def test_a_retry_finds_its_job_whatever_has_become_of_the_rules_of_its_queue(known: Site) -> None:
+    create(known, "lab", members=["ann"], priority_max=5)
+    ann, job = known.user_header("ann"), {"command": ["true"], "queue": "lab", "priority": 5}
+
+    def sent(*keys: str) -> tuple[int, Any]:
+        one = known.client.post("/v1/jobs", json={**job, "client_key": keys[0]}, headers=ann)
+        batch = {"jobs": [{**job, "client_key": key} for key in keys]}
+        many = known.client.post("/v1/jobs/batch", json=batch, headers=ann)
+        return one.status_code, many.json()
+
+    assert sent("one") == (201, {"ids": [1]})
+    assert sent("two", "one") == (201, {"ids": [2, 1]})
+    for change, field in (
+        ({"max_jobs": 2}, None),
+        ({"priority_max": 3}, "jobs.2.priority"),
+        ({"priority_max": None, "members": ["bob"]}, "jobs.2.queue"),
+    ):
+        known.client.patch("/v1/queues/lab", json=change).raise_for_status()
+        assert sent("one", "two") == (200, {"ids": [1, 2]})
+        status, answer = sent("one", "two", "new")
+        assert (status, answer["error"]["field"]) == (200, field)
 
 
 def test_members_are_added_and_removed_beside_each_other(site: Site) -> None:

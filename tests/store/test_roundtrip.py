@@ -117,6 +117,7 @@ specs = whole(
     grace_seconds=within(bounds.GRACE),
     heartbeat_seconds=maybe(within(bounds.HEARTBEAT)),
     preemptible=st.booleans(),
+    surplus_preemptible=st.booleans(),
     preferred_workers=maybe(sizes),
     expected_seconds=maybe(within(bounds.DURATION)),
     speedup=curves(bounds.SPEED),

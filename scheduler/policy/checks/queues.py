@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from scheduler.config import PolicySettings
+from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.plan import Grow, Plan, Start
 from scheduler.model.queue import ANY_GPU
 from scheduler.model.queue_tree import nearest
+from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.checks.queue_accounts import Accounts, Slots, given
 from scheduler.policy.checks.queue_takings import check_takings
@@ -60,25 +63,43 @@ def _not_preemptible(accounts: Accounts, gets: list[tuple[Job, Start | Grow]]) -
     Not judged: how far guarantees are met where they exceed what there is, and jobs that return to their minimum or
     move off a draining node or an unhealthy slot.
     """
-    fixed = [(job, action) for job, action in gets if not job.spec.preemptible and not accounts.above_all(job)]
+    kept = [(job, action) for job, action in gets if not job.spec.preemptible and not accounts.above_all(job)]
     more: Slots = Counter()
     judged: set[str] = set()
-    for job, action in fixed:
-        more += accounts.of_slots(job, given(job, action))
+    for job, action in kept:
+        more += accounts.of_slots(job, _kept_of(job, action))
         if isinstance(action, Start) or not _has_to(accounts.world, job):
             guaranteed = [queue.path for queue in accounts.queues(job) if queue.guarantee]
             judged.update(guaranteed)
-            if not guaranteed and any(slots for _, slots in given(job, action)):
+            if not guaranteed and any(slots for _, slots in _kept_of(job, action)):
                 yield Violation("I15", f"job {job.id} is not preemptible and gets slots that no guarantee covers")
     for path in sorted(judged):
         held: Slots = Counter()
         for job in accounts.world.active.values():
             if not job.spec.preemptible and path in accounts.path(job):
-                held += accounts.of_slots(job, accounts.open_slots(w for w in job.all_workers if w.wanted))
+                held += accounts.of_slots(job, accounts.open_slots(_kept_workers(job)))
         most = _guaranteed(accounts.world, path)
         if more[path, ANY_GPU] and held[path, ANY_GPU] + more[path, ANY_GPU] > most:
             told = f"hold {held[path, ANY_GPU]} slots and get {more[path, ANY_GPU]} more of {most} guaranteed"
             yield Violation("I15", f"jobs of {path} that are not preemptible {told}")
+
+
+def _kept_of(job: Job, action: Start | Grow) -> Iterator[tuple[NodeName, int]]:
+    """Slots on nodes that the job gets and that nobody may take again."""
+    if job.spec.surplus_preemptible:
+        left = job.min_workers if isinstance(action, Start) else 0
+        placement: list[tuple[NodeName, int]] = []
+        for name, count in action.placement:
+            placement.append((name, min(count, left)))
+            left -= min(count, left)
+        action = replace(action, placement=tuple(placement))
+    return given(job, action)
+
+
+def _kept_workers(job: Job) -> tuple[Worker, ...]:
+    """Workers of a job that is not preemptible that nobody may take."""
+    fixed = tuple(worker for worker in job.fixed_workers if worker.wanted)
+    return fixed + (job.wanted_workers[: job.min_workers] if job.spec.surplus_preemptible else job.wanted_workers)
 
 
 def _guaranteed(world: World, path: str) -> int:

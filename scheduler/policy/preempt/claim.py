@@ -146,10 +146,10 @@ class Claim:
 
     def _stoppable(self, by_lane: LaneTable, candidates: Ints, rest: Ints) -> Bools:
         """Which of these it may stop, one after the other; `rest`: slots that each would lose besides spare workers."""
-        found = np.zeros(len(candidates), np.bool_)
+        found, stops = np.zeros(len(candidates), np.bool_), self._draft.victim_table.table["stops"]
         for n, (k, slots) in enumerate(zip(candidates.tolist(), rest.tolist(), strict=True)):
             lane, kind = by_lane.lanes[by_lane.lane[k]], int(by_lane.kind[k])
-            left = self._least_left(lane, kind)
+            left = self._least_left(lane, kind) if stops[k] else 0
             enough = slots <= left or (self._stops_below and self._is_guaranteed(lane))
             if left and enough and self._may_stop(self._draft.victim_table.victim(k).job):
                 self._lose(lane, kind, slots)

@@ -72,7 +72,7 @@ class Victims:
         table = self._victim_table.table
         equal = table["priority"][records] == job.priority
         spare = surplus(table)[records]
-        may_stop = np.full(len(records), whole, np.bool_)
+        may_stop = table["stops"][records] & whole
         return VictimOrder(self._victim_table, records, equal, spare, may_stop, most_first, self._draft.ledger.own)
 
     def useful(self, request: Request) -> Bools:

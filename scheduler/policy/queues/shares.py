@@ -42,7 +42,7 @@ class Standing:
     held: Mapping[str, Counts] = field(default_factory=dict)
     #: Slots of workers that are leaving.
     leaving: Mapping[str, Counts] = field(default_factory=dict)
-    #: Slots of workers that stay, of jobs that are not preemptible.
+    #: Slots of workers that stay and that nobody may take: of jobs that are not preemptible.
     pinned: Mapping[str, Counts] = field(default_factory=dict)
     #: Slots that jobs hold or wait for.
     wanted: Mapping[str, Counts] = field(default_factory=dict)
@@ -126,10 +126,14 @@ class Shares:
             add_to(self._pinned, lane.accounts, counts, sign)
         return counts
 
-    def leave(self, lane: Lane, held: Held, *, pinned: bool) -> None:
+    def leave(self, lane: Lane, held: Held) -> None:
         """Count these amounts as being freed."""
-        counts = self.put(lane, held, -1, pinned=pinned)
+        counts = self.put(lane, held, -1, pinned=False)
         add_to(self._leaving, lane.accounts, counts)
+
+    def pin(self, lane: Lane, held: Held, sign: int) -> None:
+        """Count these amounts as what nobody may take, or with sign -1 not any more."""
+        add_to(self._pinned, lane.accounts, self.standing.counts(held), sign)
 
     def place(self, account: str) -> tuple[float, float]:
         """The place of the account among its siblings, smaller first: what it holds of its entitlement, and its usage.

@@ -224,8 +224,8 @@ class GrowthRound:
             head_reservation is not None
             and (not peers.ends or peers.ends[0] > head_reservation.promised_at)
             and peers.priority <= head_reservation.job.priority
-            and head_reservation.bounds_all(peers.lane, peers.priority, peers.preemptible)
-            and not self._gets_back(peers.lane, peers.priority, peers.preemptible)
+            and head_reservation.bounds_all(peers.lane, peers.priority, peers.shrinkable)
+            and not self._gets_back(peers.lane, peers.priority, peers.shrinkable)
         )
         headroom = head_reservation.headroom if head_reservation is not None and bound_all else None
         feasible = self._draft.places.feasible(peers.shape)
@@ -261,7 +261,7 @@ class GrowthRound:
         head_reservation = self._head_reservation
         if head_reservation is None or self._draft.outranks(job, head_reservation.job):
             return None
-        if self._gets_back(self._draft.lane(job), job.priority, job.spec.preemptible):
+        if self._gets_back(self._draft.lane(job), job.priority, job.spec.shrinkable):
             return None
         return head_reservation.bounds(self._draft, job)
 
