@@ -29,6 +29,11 @@ class Environment:
     worker: str
     grace_seconds: float
     checkpoint_dir: Path | None
+    #: File with the certificates that vouch for the scheduler's; None: those of the system do.
+    ca: str | None = None
+    #: Files with this worker's certificate and its key, where the scheduler asks for one.
+    certificate: str | None = None
+    key: str | None = None
 
     @classmethod
     def read(cls, variables: Mapping[str, str]) -> "Environment | None":
@@ -49,6 +54,9 @@ class Environment:
             worker=variables["SCHED_WORKER_ID"],
             grace_seconds=float(variables.get("SCHED_GRACE_SECONDS", "30")),
             checkpoint_dir=checkpoint_dir(variables),
+            ca=variables.get("SCHED_CA") or None,
+            certificate=variables.get("SCHED_CERT") or None,
+            key=variables.get("SCHED_KEY") or None,
         )
 
     @property
