@@ -55,6 +55,12 @@ CALL_METRICS = (
         watched=True,
     ),
     Metric(
+        "sched_tls_certificate_end_timestamp_seconds",
+        "gauge",
+        (),
+        "End of the certificate that is served, in Unix seconds; absent without `http.tls_certificate`.",
+    ),
+    Metric(
         "sched_http_throttled_requests_total",
         "counter",
         ("caller",),
