@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-#: Longer than any test takes, before and after now.
-_VALID = timedelta(days=1)
+#: Before and after now; so long that none is near its end.
+_VALID = timedelta(days=30)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Authority:
         return Authority(file, key, name)
 
     def server(self, directory: Path, address: str = "127.0.0.1", valid: timedelta = _VALID) -> ssl.SSLContext:
-        """What a server of this address serves with. `valid`: for how long from now; below zero: not any more."""
+        """What a server of this address serves with. `valid`: as of `issue`."""
         pair = self.issue(directory, address, valid)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pair.certificate, pair.key)

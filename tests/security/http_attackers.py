@@ -2,17 +2,33 @@
 
 Each keeps COUNT connections and makes a new one whenever the daemon ends one. `ready` is printed when all have
 connected once. `silent` says nothing, `drip` sends the head of a request byte by byte, one a second, `body` a body,
-`blank` line ends, and `unread` asks for PATH again and again and never reads an answer.
+`blank` line ends, and `unread` asks for PATH again and again and never reads an answer. Where TLS is spoken, `hello`
+begins a handshake and says no more, `handshakes` breaks each one off when the daemon has done its part, `noise` sends
+records of random bytes, and `plain` asks without TLS.
 """
 
 import asyncio
+import os
 import resource
+import ssl
 import sys
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"x" * 10_000
 BODY = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n"
+#: The head of a record of a handshake, with its length.
+RECORD = b"\x16\x03\x01\x10\x00"
 AT_ONCE_MAX = 200
+
+
+def client_hello() -> bytes:
+    """How any handshake begins."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    said = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), said, server_hostname="localhost").do_handshake()
+    return said.read()
 
 
 async def main(kind: str, count: int, url: str, token: str = "", path: str = "/v1/jobs") -> None:
@@ -37,6 +53,7 @@ class Attack:
         self, kind: str, host: str, port: int, token: str, path: str, turns: asyncio.Semaphore, done: asyncio.Semaphore
     ) -> None:
         self.kind, self.host, self.port, self.path, self.turns, self.done = kind, host, port, path, turns, done
+        self.hello = client_hello()
         self.token = f"Authorization: Bearer {token}\r\n".encode() if token else b""
 
     async def go_on(self) -> None:
@@ -62,6 +79,18 @@ class Attack:
         """Until the daemon ends the connection."""
         match self.kind:
             case "silent":
+                await reader.read()
+            case "hello":
+                writer.write(self.hello)
+                await reader.read()
+            case "handshakes":
+                writer.write(self.hello)
+                await reader.read(1)
+            case "noise":
+                writer.write(RECORD + os.urandom(4096))
+                await reader.read()
+            case "plain":
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 await reader.read()
             case "unread":
                 ask = f"GET {self.path} HTTP/1.1\r\nHost: localhost\r\n".encode() + self.token + b"\r\n"
