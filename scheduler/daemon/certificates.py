@@ -40,8 +40,8 @@ class Served:
     #: With it this daemon's own requests go to other replicas, which have certificates of the same authority.
     client: ssl.SSLContext
     ends_at: float
-    #: File that vouches for it; None: the system does.
-    ca: Path | None
+    #: File that vouches for it, and what stands there; None: the authorities of the system do.
+    ca: tuple[Path, str] | None
 
 
 class Certificates:
@@ -71,12 +71,18 @@ class Certificates:
 
     def variables(self) -> dict[str, str]:
         """By which workers of this machine trust the daemon, and are let in."""
+        ca = self._served.ca
         named = {
-            "SCHED_CA": self._served.ca,
+            "SCHED_CA": None if ca is None else ca[0],
             "SCHED_CERT": _path(self._settings.tls_client_certificate),
             "SCHED_KEY": _path(self._settings.tls_client_key),
         }
         return {name: str(path) for name, path in named.items() if path is not None}
+
+    def pod_variables(self) -> dict[str, str]:
+        """The same for pods, where no file of this machine is: what certificate they show stands in their template."""
+        ca = self._served.ca
+        return {} if ca is None else {"SCHED_CA_DATA": ca[1]}
 
     def look(self) -> None:
         """Read the files again if they have changed.
@@ -112,8 +118,12 @@ class Certificates:
         server.options |= ssl.OP_NO_RENEGOTIATION
         server.set_alpn_protocols(["http/1.1"])
         _load_pair(server, files, "tls_certificate", "tls_key")
-        ca = files.get("tls_ca") or (files["tls_certificate"] if _is_self_signed(server, chain[0]) else None)
-        client = _client_of(files, ca)
+        ca = None
+        if "tls_ca" in files:
+            ca = files["tls_ca"], texts["tls_ca"]
+        elif _is_self_signed(server, chain[0]):
+            ca = files["tls_certificate"], chain[0]
+        client = _client_of(files, None if ca is None else ca[0])
         if "tls_client_ca" in files:
             _trust(server, files, "tls_client_ca")
             server.verify_mode = ssl.CERT_REQUIRED

@@ -5,7 +5,7 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -226,8 +226,9 @@ class Daemon:
         pods = self._settings.cluster == "kubernetes"
         jobs_dir = self._settings.kubernetes.jobs_dir if pods else self._settings.workers_path / JOBS_DIR
         hosts = host_of(self._settings.kubernetes) if pods else nodes_address
-        # The files of this machine are not in pods, whose templates bring their own.
-        trust = dict if pods or self._certificates is None else self._certificates.variables
+        trust: Callable[[], Mapping[str, str]] = dict
+        if self._certificates is not None:
+            trust = self._certificates.pod_variables if pods else self._certificates.variables
         launch = LaunchContext(workers_url, self._worker_token, jobs_dir, hosts, trust)
         caution = Caution(self._clock, self._settings.engine.decide_seconds_max, CAREFUL_SECONDS)
         parts = (self._clock, self._settings, launch, self._board, self._reports)

@@ -46,8 +46,10 @@ def test_a_private_authority_is_handed_to_workers_and_so_is_a_certificate_that_v
 ) -> None:
     signed = opened(**authority.issue(tmp_path).settings, tls_ca=authority.file)
     assert signed.variables() == {"SCHED_CA": str(authority.file)}
+    assert signed.pod_variables() == {"SCHED_CA_DATA": authority.file.read_text()}
     own = self_signed(tmp_path / "self")
     assert opened(**own.settings).variables() == {"SCHED_CA": str(own.certificate)}
+    assert opened(**own.settings).pod_variables() == {"SCHED_CA_DATA": own.certificate.read_text().strip()}
 
 
 def test_one_of_an_authority_of_the_system_needs_no_more(
@@ -55,7 +57,7 @@ def test_one_of_an_authority_of_the_system_needs_no_more(
 ) -> None:
     pair = authority.issue(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    assert opened(**pair.settings).variables() == {}
+    assert opened(**pair.settings).variables() == opened(**pair.settings).pod_variables() == {}
     monkeypatch.setenv("SSL_CERT_FILE", str(self_signed(tmp_path / "self").certificate))
     refused("http.tls_certificate", pair.certificate, "with http.tls_ca", **pair.settings)
 

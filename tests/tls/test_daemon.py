@@ -93,6 +93,13 @@ def test_workers_trust_what_the_settings_name(tmp_path: Path, authority: Authori
         assert ended(daemon, command=[sys.executable, "-c", WORKER], workdir=str(ROOT)) == "SUCCEEDED", daemon.log()
 
 
+def test_a_worker_in_a_pod_trusts_what_its_variable_holds(daemon: Daemon, authority: Authority) -> None:
+    """As `Certificates.pod_variables` has it; on one machine there is a file besides."""
+    named = 'os.environ["SCHED_CA_DATA"] = os.environ["PEM"]\ndel os.environ["SCHED_CA"]\nclient = '
+    command = [sys.executable, "-c", WORKER.replace("client = ", named)]
+    assert ended(daemon, command=command, workdir=str(ROOT), env={"PEM": authority.file.read_text()}) == "SUCCEEDED"
+
+
 def test_a_worker_that_cannot_trust_the_daemon_says_so_once_in_its_log(daemon: Daemon, tmp_path: Path) -> None:
     worker = WORKER.replace("client = ", 'os.environ["SCHED_CA"] = os.environ["OTHER_CA"]\nclient = ')
     other = Authority.made(tmp_path / "else").file

@@ -68,11 +68,8 @@ def _show(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
     try:
         context.load_cert_chain(certificate, key)
     except ssl.SSLError as error:
-        why = (
-            "does not belong to its key"
-            if error.reason == "KEY_VALUES_MISMATCH"
-            else "holds no certificate with its key in PEM"
-        )
+        mismatch = error.reason == "KEY_VALUES_MISMATCH"
+        why = "does not belong to its key" if mismatch else "holds no certificate with its key in PEM"
         raise InvalidInput("--cert", f"{certificate}: {why}") from None
 
 

@@ -178,7 +178,8 @@ class Client:
 
     def _trust(self) -> ssl.SSLContext:
         """The files are read for each connection, since they are renewed while workers run. Raises `OSError`."""
-        context = ssl.create_default_context(cafile=self._environment.ca)
+        file, data = self._environment.ca, self._environment.ca_data
+        context = ssl.create_default_context(cafile=file, cadata=data if file is None else None)
         if self._environment.certificate is not None:
             context.load_cert_chain(self._environment.certificate, self._environment.key)
         return context
