@@ -39,18 +39,29 @@ def connected(daemon: Daemon) -> socket.socket:
 
 @pytest.mark.parametrize(
     ("kind", "count"),
-    [("silent", 1000), ("hello", 300), ("handshakes", 20), ("noise", 20), ("plain", 20)]
+    [("silent", 1000), ("hello", 300), ("handshakes", 20), ("noise", 20), ("plain", 20), ("drip", 100), ("body", 100)]
     + [pytest.param(*case, marks=pytest.mark.slow) for case in (("silent", MANY), ("hello", 2000))],
 )
 def test_handshakes_that_never_end_or_never_stop_keep_nobody_waiting(daemon: Daemon, kind: str, count: int) -> None:
     job = running_job(daemon)
     process = psutil.Process(daemon.pid)
     before = process.memory_info().rss
-    with attackers(kind, count, daemon):
+    with attackers(kind, count, daemon, TOKEN):
         assert_answers(daemon, job)
     assert process.memory_info().rss - before < GROWTH_BYTES_MAX
     daemon.client.post(f"/v1/jobs/{job}/cancel")
     assert "Traceback" not in daemon.log()
+
+
+@pytest.mark.parametrize("path", ["/v1/live", "/metrics"])
+def test_clients_that_never_read_hold_neither_memory_nor_others(daemon: Daemon, path: str) -> None:
+    job = running_job(daemon)
+    process = psutil.Process(daemon.pid)
+    before = process.memory_info().rss
+    with attackers("unread", 50, daemon, TOKEN, path):
+        assert_answers(daemon, job)
+    assert process.memory_info().rss - before < GROWTH_BYTES_MAX
+    daemon.client.post(f"/v1/jobs/{job}/cancel")
 
 
 def test_connections_in_a_handshake_count_and_give_way_to_newcomers(tmp_path: Path, http: dict[str, object]) -> None:
