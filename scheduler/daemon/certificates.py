@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
@@ -39,8 +40,9 @@ class Served:
     context: ssl.SSLContext
     #: With it this daemon's own requests go to other replicas, which have certificates of the same authority.
     client: ssl.SSLContext
-    ends_at: float
-    #: File that vouches for it, and what stands there; None: the authorities of the system do.
+    #: When it ends by the machine's clock, and so does the certificate of clients that we show, by their settings.
+    ends_at: Mapping[str, float]
+    #: File that vouches for it, and the certificates there; None: the authorities of the system do.
     ca: tuple[Path, str] | None
 
 
@@ -66,8 +68,8 @@ class Certificates:
 
     @property
     def ends_at(self) -> float:
-        """When the certificate ends, by the machine's clock."""
-        return self._served.ends_at
+        """When the first certificate ends, by the machine's clock."""
+        return min(self._served.ends_at.values())
 
     def variables(self) -> dict[str, str]:
         """By which workers of this machine trust the daemon, and are let in."""
@@ -94,8 +96,9 @@ class Certificates:
             self._served = self._read()
             self._seen = seen
             log.info("another certificate is served", ends=_date(self.ends_at))
-        if self.ends_at - self._now() < NEAR_END_SECONDS:
-            raise ConfigError(f"{self._settings.tls_certificate}: ends at {_date(self.ends_at)}: renew it")
+        for name, ends_at in self._served.ends_at.items():
+            if ends_at - self._now() < NEAR_END_SECONDS:
+                raise ConfigError(f"http.{name}: {self._files()[name]}: ends at {_date(ends_at)}: renew it")
 
     def _files(self) -> Mapping[str, Path]:
         """All files by their settings."""
@@ -120,7 +123,7 @@ class Certificates:
         _load_pair(server, files, "tls_certificate", "tls_key")
         ca = None
         if "tls_ca" in files:
-            ca = files["tls_ca"], texts["tls_ca"]
+            ca = files["tls_ca"], "\n".join(_CERTIFICATE.findall(texts["tls_ca"]))
         elif _is_self_signed(server, chain[0]):
             ca = files["tls_certificate"], chain[0]
         client = _client_of(files, None if ca is None else ca[0])
@@ -228,14 +231,17 @@ class _NotLetIn(Exception):
     """The listener does not accept the certificate of the client."""
 
 
-def _try(server: ssl.SSLContext, client: ssl.SSLContext, files: Mapping[str, Path], host: str | None) -> float:
-    """When the certificate ends, as a client finds it; with a host, also whether it is made for that one.
+def _try(
+    server: ssl.SSLContext, client: ssl.SSLContext, files: Mapping[str, Path], host: str | None
+) -> dict[str, float]:
+    """When the certificates end that both sides show, by their settings; the server's must be made for the host.
 
     Raises `ConfigError` where no connection comes about.
     """
     client.check_hostname = host is not None
     try:
-        return _shake_hands(server, client, host)
+        servers, clients = _shake_hands(server, client, host)
+        return {"tls_certificate": servers} | ({} if clients is None else {"tls_client_certificate": clients})
     except ssl.SSLCertVerificationError as error:
         raise ConfigError(_refusal(error, files)) from None
     except _NotLetIn as error:
@@ -247,8 +253,8 @@ def _try(server: ssl.SSLContext, client: ssl.SSLContext, files: Mapping[str, Pat
         client.check_hostname = True
 
 
-def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str | None) -> float:
-    """A handshake in memory; when the certificate of the server ends.
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str | None) -> tuple[float, float | None]:
+    """A handshake in memory; when the certificate of the server ends, and that of the client where one is asked for.
 
     Raises `ssl.SSLError` where the client does not accept the server, and `_NotLetIn` the other way round.
     """
@@ -263,8 +269,12 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str | Non
                 there.do_handshake()
         except ssl.SSLError as error:
             raise _NotLetIn(getattr(error, "verify_message", None) or error.reason) from None
-    found = here.getpeercert() or {}
-    return float(ssl.cert_time_to_seconds(str(found["notAfter"])))
+    return _end_of(here.getpeercert()) or 0.0, _end_of(there.getpeercert())
+
+
+def _end_of(certificate: Mapping[str, Any] | None) -> float | None:
+    """None: there is none."""
+    return float(ssl.cert_time_to_seconds(certificate["notAfter"])) if certificate else None
 
 
 def _refusal(error: ssl.SSLCertVerificationError, files: Mapping[str, Path]) -> str:

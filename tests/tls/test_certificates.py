@@ -46,7 +46,7 @@ def test_a_private_authority_is_handed_to_workers_and_so_is_a_certificate_that_v
 ) -> None:
     signed = opened(**authority.issue(tmp_path).settings, tls_ca=authority.file)
     assert signed.variables() == {"SCHED_CA": str(authority.file)}
-    assert signed.pod_variables() == {"SCHED_CA_DATA": authority.file.read_text()}
+    assert signed.pod_variables() == {"SCHED_CA_DATA": authority.file.read_text().strip()}
     own = self_signed(tmp_path / "self")
     assert opened(**own.settings).variables() == {"SCHED_CA": str(own.certificate)}
     assert opened(**own.settings).pod_variables() == {"SCHED_CA_DATA": own.certificate.read_text().strip()}
@@ -232,3 +232,23 @@ def test_one_that_ends_soon_is_a_trouble_until_it_is_renewed(tmp_path: Path, aut
     authority.issue(tmp_path / "pair", valid=YEAR)
     certificates.upkeep.once()
     assert certificates.upkeep.trouble is None
+
+
+def test_so_is_the_one_that_workers_show(tmp_path: Path, authority: Authority) -> None:
+    server = authority.issue(tmp_path / "server", valid=YEAR)
+    client = authority.issue(tmp_path / "client", name="worker", valid=timedelta(seconds=NEAR_END_SECONDS / 2))
+    settings = {**server.settings, "tls_ca": authority.file, "tls_client_ca": authority.file}
+    settings |= {"tls_client_certificate": client.certificate, "tls_client_key": client.key}
+    certificates = opened(**settings, clock=VirtualClock(client.certificate.stat().st_mtime))
+    certificates.upkeep.once()
+    assert f"http.tls_client_certificate: {client.certificate}: ends at " in (certificates.upkeep.trouble or "")
+    authority.issue(tmp_path / "client", name="worker")
+    certificates.upkeep.once()
+    assert certificates.upkeep.trouble is None
+
+
+def test_a_key_beside_the_certificates_of_an_authority_is_not_handed_on(tmp_path: Path, authority: Authority) -> None:
+    pair = authority.issue(tmp_path / "pair")
+    both = tmp_path / "both.pem"
+    both.write_bytes(pair.key.read_bytes() + authority.file.read_bytes())
+    assert "PRIVATE KEY" not in opened(**pair.settings, tls_ca=both).pod_variables()["SCHED_CA_DATA"]

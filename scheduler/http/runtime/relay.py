@@ -45,9 +45,9 @@ class Relay:
         self._verify: ssl.SSLContext | bool = True
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        client, self._client = self._client, None  # at once, since others may ask for one meanwhile
+        if client is not None:
+            await client.aclose()
 
     async def pass_on(self, path: str, body: bytes, authorization: str | None, *, forwarded: bool) -> Response:
         """The leader's answer. Raises `Refusal` (503) if no leader is known or it cannot be reached."""

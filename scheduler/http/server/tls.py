@@ -52,6 +52,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._inner.connection_lost(exc)
+        self._tls = None  # the largest part of a connection, which the collector would come for much later
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received()
@@ -100,7 +101,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
 
     def _decrypted(self) -> bytes:
         """The next piece; empty at the peer's end. Raises `ssl.SSLError`."""
-        assert self._tls is not None
+        assert self._tls is not None, "something has come, and the connection is not lost"
         if not self._shaken:
             self._tls.do_handshake()
             self._shaken = True
