@@ -261,18 +261,22 @@ def test_no_victim_is_of_the_wrong_type_or_on_a_node_where_it_does_not_help() ->
     assert c.plan().actions == (), "two slots at most: no node would have four"
 
 
-def test_what_is_lent_is_divided_department_by_department() -> None:
+def test_what_is_lent_is_divided_department_by_department_until_its_owner_needs_it() -> None:
     """Story 3 of Kueue's fair sharing: 300 lent slots become 150 and 150, inside the first 30, 30 and 90."""
     c = Cluster()
     for k in range(30):
         c.node(f"n{k:02}", 10)
     for path, weight in (("first", 1.0), ("first/a", 1.0), ("first/b", 1.0), ("first/c", 3.0), ("second", 1.0)):
         c.queue(path, weight=weight)
+    c.queue("owner", guarantee=300)
     c.running(1, on=dict.fromkeys(list(c.nodes), 10), workers=(1, 300), queue="first/c")
     c.waiting(2, workers=(1, 90), queue="first/a").waiting(3, workers=(1, 90), queue="first/b")
     c.waiting(4, workers=(1, 300), queue="second")
     c.settle()
     assert running(c) == {1: 90, 2: 30, 3: 30, 4: 150}
+    c.waiting(5, workers=(1, 300), queue="owner")
+    c.settle()
+    assert running(c) == {5: 300}
 
 
 def test_no_queues_no_change() -> None:
@@ -331,6 +335,18 @@ def test_gangs_that_fit_a_share_take_it_in_one_plan_and_larger_ones_keep_nobody_
     c.step()
     assert running(c) == {1: 2, 2: 2, 7: 4}
     assert c.settle() == 0
+
+
+@pytest.mark.parametrize("fair_stop_seconds", [None, 0.0])
+def test_a_job_beyond_the_part_of_its_queue_stops_nobody_over_and_over(fair_stop_seconds: float | None) -> None:
+    """Kueue's issue 3779: a queue that had borrowed most stopped the only job of another one in a loop."""
+    c = Cluster(PolicySettings(fair_stop_seconds=fair_stop_seconds)).node("a", 30)
+    c.queue("one", guarantee=15).queue("two", guarantee=15).queue("spare")
+    c.running(1, on={"a": 25}, workers=25, queue="one").running(2, on={"a": 5}, workers=5, queue="spare")
+    c.waiting(3, workers=5, queue="one")
+    assert c.step().actions == ()
+    assert c.settle() == 0
+    assert running(c) == {1: 25, 2: 5}
 
 
 def test_queues_that_hold_equal_parts_go_by_what_they_have_used_of_late_for_their_weight() -> None:
