@@ -367,3 +367,26 @@ def test_a_fixed_group_of_any_type_keeps_off_a_type_of_which_the_workers_use_up_
     beside = FixedGroup(2, ("ps",), shape=WorkerShape(slots=2))
     c.waiting(1, workers=1, slots_per_worker=2, gpu_type="l4", queue="lab", fixed=beside)
     assert c.actions() == [Start(JobId(1), (("l", 1),), fixed=(("h", 2),))], "with all on l, it would be 6 of 4"
+
+
+def beside_a_blocked_job(**limits: float) -> Cluster:
+    """A job of one queue waits for its own to end; another one's slots all belong to one of its two inner queues."""
+    c = Cluster().node("a", 8).node("b", 8).node("c", 8).queue("other").queue("lab").queue("lab/a").queue("lab/b")
+    c.running(1, on={"a": 8}, workers=8, queue="other").waiting(2, workers=12, queue="other")
+    return c.running(3, on={"b": 8, "c": 8}, workers=(1, 16), queue="lab/a", **limits)
+
+
+def test_a_job_that_waits_in_another_queue_keeps_no_inner_queue_from_its_share() -> None:
+    c = beside_a_blocked_job()
+    c.settle()
+    assert running(c) == {1: 8, 3: 16}
+    c.waiting(4, workers=(1, 8), queue="lab/b")
+    c.settle()
+    assert running(c) == {1: 8, 3: 6, 4: 6}, "half of what the lab is entitled to, each"
+
+
+def test_what_a_blocked_job_is_promised_is_passed_on_to_nobody_who_would_hold_it_longer() -> None:
+    c = beside_a_blocked_job(time_limit_seconds=LONG_AGO + 3600.0)
+    c.waiting(4, workers=(4, 8), queue="lab/b")
+    made = c.plan()
+    assert [a for a in made.actions if isinstance(a, Shrink)] == []

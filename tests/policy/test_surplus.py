@@ -9,6 +9,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.node import NodeIntent
 from scheduler.model.plan import Reserve, StopJob
+from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 from tests.policy.drawn_queues import queued_clusters
 from tests.policy.drawn_worlds import clusters
 from tests.policy.expected import VICTIMS, shrink
@@ -87,10 +88,10 @@ def test_no_published_policy_takes_its_minimum(name: str) -> None:
 @given(c=st.one_of(clusters(), queued_clusters()))
 def test_no_job_comes_below_its_minimum_for_another(c: Cluster) -> None:
     for _ in range(4):
-        safe = {job.id: job for job in c.jobs.values() if job.state.active and job.spec.surplus_preemptible}
+        safe = [job for job in c.jobs.values() if job.state in RESIZABLE_STATES and job.spec.surplus_preemptible]
         made = c.plan()
         stopped = {action.job_id for action in made.actions if isinstance(action, StopJob) and action.for_job}
-        assert stopped.isdisjoint(safe)
+        assert stopped.isdisjoint(job.id for job in safe)
         enact(c, made)
-        assert all(c.size(job_id) >= job.min_workers for job_id, job in safe.items())
+        assert all(c.size(job.id) >= min(job.min_workers, len(job.wanted_workers)) for job in safe)
         c.now += 60.0

@@ -1,5 +1,6 @@
 """Victims of preemption: which jobs, in which order, and how much that could free at most."""
 
+import math
 from collections.abc import Callable, Collection
 from functools import cached_property
 
@@ -81,6 +82,13 @@ class Victims:
         useful = np.zeros(len(self._victim_table.table), np.bool_)
         useful[owner[request.mask[pieces[:, WHERE]]]] = True
         return useful & self._open
+
+    def holding_beyond(self, when: float) -> Bools:
+        """By record: whether no time limit ends the job by then; all, where that is never."""
+        ended = {job_id for end, job_id in self._draft.usages.endings if end <= when < math.inf}
+        holding = np.ones(len(self._victim_table.table), np.bool_)
+        holding[[self._victim_table.at(job_id) for job_id in ended if job_id in self._victim_table]] = False
+        return holding
 
     def _less_important(self, job: Job, everybody: Ints) -> Ints:
         """Records of jobs that are less important than this one, in order."""

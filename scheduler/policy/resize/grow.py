@@ -59,19 +59,18 @@ class Row:
 Head = tuple[GrowthRank, Candidate | Row]
 
 
+#: Finds room for one more worker of a running job at the cost of other queues, and tells whether there is any.
+Claimed = Callable[[Job, Group, Headroom | None, float | None], bool]
+
+
 class GrowthRound:
     """Hands out open slots one worker at a time, by rank; queues take turns.
 
     A queue's jobs are looked at when its turn comes first, so that jobs which start by then take part.
     """
 
-    def __init__(
-        self, draft: Draft, head_reservation: Callable[[], HeadReservation | None], claim: Callable[[Job, Group], bool]
-    ) -> None:
-        """`head_reservation` gives that of the first job that could not be placed by now.
-
-        `claim` finds room for one more worker of a running job at the cost of other queues; whether there is any.
-        """
+    def __init__(self, draft: Draft, head_reservation: Callable[[], HeadReservation | None], claim: Claimed) -> None:
+        """`head_reservation` gives that of the first job that could not be placed by now; `claim`: see `Reclaims`."""
         self._draft = draft
         self._blocked = head_reservation
         self._claim = claim
@@ -210,8 +209,11 @@ class GrowthRound:
 
     def _reclaim(self, candidate: Candidate, heads: list[Head]) -> None:
         """Make queues above what they are entitled to free slots for one more worker of a running job."""
-        job = candidate.job
-        if job.state.active and candidate.headroom is None and self._claim(job, candidate.group):
+        job, head_reservation, passes_on_at = candidate.job, self._head_reservation, None
+        if candidate.headroom is not None and head_reservation is not None:
+            passes_on_at = head_reservation.passes_on_at(self._draft.lane(job))
+        may_claim = candidate.headroom is None or passes_on_at is not None
+        if job.state.active and may_claim and self._claim(job, candidate.group, candidate.headroom, passes_on_at):
             candidate.size += 1
             self._draft.growing.add(job.id)
             if candidate.wants_more:

@@ -80,6 +80,14 @@ class HeadReservation:
         equal = priority == self.job.priority and lane.own == self.lane.own
         return self.promised_at == math.inf and preemptible and equal
 
+    def passes_on_at(self, lane: Lane) -> float | None:
+        """The moment beyond which jobs must hold slots to pass them on to a job of this lane that it bounds.
+
+        What moves inside queues around that job which are not around the blocked one changes nothing between these two.
+        None: nothing is passed on, as both are in one queue.
+        """
+        return None if self.shares is None or self.among(lane) else self.promised_at
+
     def among(self, lane: Lane) -> bool:
         """Whether importance decides between the blocked job and those of the lane."""
         return self.lane is TOP or lane.own == self.lane.own
