@@ -128,8 +128,7 @@ class Certificates:
             ca = files["tls_certificate"], chain[0]
         client = _client_of(files, None if ca is None else ca[0])
         if "tls_client_ca" in files:
-            _trust(server, files, "tls_client_ca")
-            server.verify_mode = ssl.CERT_REQUIRED
+            _ask_for_certificates(server, files["tls_client_ca"])
         return Served(server, client, _try(server, client, files, self._host), ca)
 
 
@@ -196,23 +195,23 @@ def _load_pair(context: ssl.SSLContext, files: Mapping[str, Path], certificate: 
         raise ConfigError(f"http.{key}: {files[key]}: {why}") from None
 
 
-def _trust(context: ssl.SSLContext, files: Mapping[str, Path], name: str) -> None:
-    try:
-        context.load_verify_locations(files[name])
-    except ssl.SSLError:
-        raise ConfigError(f"http.{name}: {files[name]}: holds no certificates in PEM") from None
-
-
 def _client_of(files: Mapping[str, Path], ca: Path | None) -> ssl.SSLContext:
-    """How our own clients check the certificate, and what they show."""
-    if ca is None:
-        client = ssl.create_default_context()
-    else:
-        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        _trust(client, {"tls_ca": ca}, "tls_ca")
+    """How our own clients check the certificate, as workers and `sched` do, and what they show."""
+    try:
+        client = ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except ssl.SSLError:
+        raise ConfigError(f"http.tls_ca: {ca}: holds no certificates in PEM") from None
     if "tls_client_certificate" in files:
         _load_pair(client, files, "tls_client_certificate", "tls_client_key")
     return client
+
+
+def _ask_for_certificates(context: ssl.SSLContext, ca: Path) -> None:
+    try:
+        context.load_verify_locations(ca)
+    except ssl.SSLError:
+        raise ConfigError(f"http.tls_client_ca: {ca}: holds no certificates in PEM") from None
+    context.verify_mode = ssl.CERT_REQUIRED
 
 
 def _is_self_signed(server: ssl.SSLContext, certificate: str) -> bool:
@@ -283,7 +282,7 @@ def _refusal(error: ssl.SSLCertVerificationError, files: Mapping[str, Path]) -> 
     if error.verify_code in _UNKNOWN_AUTHORITY and "tls_ca" in files:
         return f"http.tls_ca: {files['tls_ca']}: does not vouch for {certificate}: {why}"
     if error.verify_code in _UNKNOWN_AUTHORITY:
-        remedy = "name the file of the authority that signs it with http.tls_ca"
+        remedy = "add the certificates between it and its authority, or name a private one's file with http.tls_ca"
     elif error.verify_code in _OUT_OF_DATE:
         remedy = "renew it, or set the clock of this machine right"
     elif error.verify_code in _OTHER_NAME:

@@ -164,6 +164,7 @@ def test_certificates_of_clients_must_be_of_the_authority_that_is_asked_for(
     refused(
         "http.tls_client_certificate", client.certificate, "is not accepted", other, **settings, tls_client_ca=other
     )
+    refused(f"http.tls_client_ca: {server.key}: holds no certificates in PEM", **settings, tls_client_ca=server.key)
 
 
 def test_a_renewed_certificate_is_taken_at_the_next_look_and_what_is_unchanged_is_not_read(

@@ -93,7 +93,6 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
                 self._flush()
                 self.write_eof()
                 return
-            self._flush()
             if piece:
                 self._inner.data_received(piece)
             else:
