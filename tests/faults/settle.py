@@ -88,9 +88,11 @@ def _restless(run: "Run") -> list[str]:
         return ["no daemon leads"]
     nodes = run.store.list_nodes()
     found = [f"job {job_id} is in the inbox" for job_id in _in_inbox(run)]
-    for job in _open_jobs(run):
-        if not (job.state is JobState.SUSPENDED or _waits_rightly(run, job, nodes)):
-            found.append(f"job {job.id} is {job.state} ({job.wait_reason}) {job.detail}")
+    found += (
+        f"job {job.id} is {job.state} ({job.wait_reason}) {job.detail}"
+        for job in _open_jobs(run)
+        if job.state is not JobState.SUSPENDED and not _waits_rightly(run, job, nodes)
+    )
     found += (f"booking {name} is not over" for name in run.engine.world.bookings)
     found += (f"{node.name} is quarantined" for node in nodes if node.intent is NodeIntent.QUARANTINED)
     found += (f"{node.name} is taken to have what is gone" for node in nodes if _has_more(run, node))
