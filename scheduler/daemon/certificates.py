@@ -82,7 +82,7 @@ class Certificates:
         return {name: str(path) for name, path in named.items() if path is not None}
 
     def pod_variables(self) -> dict[str, str]:
-        """The same for pods, where no file of this machine is: what certificate they show stands in their template."""
+        """What pods need to trust it, without files of this machine; what they show is in their template."""
         ca = self._served.ca
         return {} if ca is None else {"SCHED_CA_DATA": ca[1]}
 

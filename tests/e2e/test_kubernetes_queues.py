@@ -76,7 +76,7 @@ def test_two_namespaces_have_half_each_and_the_one_that_stays_has_all_again(
 
 
 def has(tenants: Tenants, **wanted: int) -> None:
-    """Wait until these queues have a job that trains with so many workers, all others have none, and their pods run."""
+    """Wait until jobs of these queues train with these numbers of workers, all others have none, and their pods run."""
     by_queue = {queue: ("RUNNING", size) for queue, size in wanted.items()}
 
     def seen() -> dict[str, tuple[str, int]]:

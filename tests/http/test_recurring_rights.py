@@ -68,7 +68,7 @@ def test_what_an_operator_submits_again_and_again_for_others_needs_an_operator(k
 
 
 def runs(site: Site, *, minutes: int) -> int:
-    """How many jobs there are once so many minutes have passed."""
+    """How many jobs there are after these minutes."""
     for _ in range(minutes):
         site.clock.advance(60)
         site.recurring.sweep()

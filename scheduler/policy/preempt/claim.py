@@ -54,7 +54,7 @@ class Claim:
         self._holders: list[Job] = draft.order.queue(self._find_holders())[::-1] if self.depths else []
 
     def anew(self, *, stops_below: bool = False) -> "Claim":
-        """The same claim, with nothing taken.
+        """This claim, with nothing taken.
 
         `stops_below`: for a guarantee, it also stops jobs that leave their queue less than what this is entitled to.
         """

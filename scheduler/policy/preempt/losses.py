@@ -30,7 +30,7 @@ class Losses:
         self._shares = shares
         self._kinds = range(len(shares.tree.kinds))
         self._changes = shares.changes()
-        #: By own account of a lane and kind: priorities of its jobs, lowest first, and slots of the first so many.
+        #: By own account of a lane and kind: priorities of its jobs, lowest first, and sums of their slots.
         self._own: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
         #: The account around each, and how deep it lies.
         self._above: dict[str, tuple[str, int]] = {}
@@ -46,7 +46,7 @@ class Losses:
             self._bound(account)
 
     def enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
-        """Whether there might be so many slots, by kind, for a job of this lane, once all that may be taken is.
+        """Whether there might be these slots, by kind, for a job of this lane, once all that may be taken is.
 
         `importance`: its effective priority. Always, where it may stop jobs for a guarantee, or on shared slots.
         """

@@ -114,7 +114,7 @@ class Victims:
         return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
 
     def enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
-        """Whether others might give up enough of so many slots for a job of this lane; see `Losses.enough`."""
+        """Whether others might give up enough for a job of this lane that needs these slots; see `Losses.enough`."""
         return self._losses is None or self._losses.enough(lane, counts, importance)
 
     @property

@@ -173,7 +173,7 @@ def _waiting(snapshot: Seen, standing: Standing) -> Iterable[tuple[Lane, int, Co
 
 
 def _never(tree: Tree, lane: Lane, needed: Counts, *, preemptible: bool) -> bool:
-    """Whether rules of its queues never let a job start that needs so many slots at least, whatever others give up."""
+    """Whether rules of its queues never let a job that needs these slots start, whatever others give up."""
     if lane is TOP:
         return False
     for account in lane.path:
