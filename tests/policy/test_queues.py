@@ -390,3 +390,9 @@ def test_what_a_blocked_job_is_promised_is_passed_on_to_nobody_who_would_hold_it
     c.waiting(4, workers=(4, 8), queue="lab/b")
     made = c.plan()
     assert [a for a in made.actions if isinstance(a, Shrink)] == []
+
+
+def test_beside_a_blocked_job_less_important_jobs_of_its_own_queue_give_way_as_ever() -> None:
+    c = beside_a_blocked_job().waiting(4, workers=(4, 4), queue="lab/a", priority=9)
+    c.settle()
+    assert running(c) == {1: 8, 3: 12, 4: 4}

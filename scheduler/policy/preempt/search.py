@@ -154,7 +154,10 @@ def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
 
 
 def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importance: bool = True) -> Iterator[Attempt]:
-    """From queues above what they are entitled to, and by importance from jobs of the same queue."""
+    """From queues above what they are entitled to, and by importance from jobs of the same queue.
+
+    Beside a blocked job from one or the other: what is passed on is counted apart.
+    """
     draft, job, request, victims, _, promised_at = taker
     feasible, count = request.workers
     by_lane = victims.by_lane
@@ -166,7 +169,7 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
         yield from _ways_by_importance(taker) if by_importance else ()
         return
 
-    useful = victims.useful(request)
+    useful, together = victims.useful(request), by_importance and promised_at is None
     if promised_at is not None:
         useful &= victims.holding_beyond(promised_at)
 
@@ -181,7 +184,7 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
         anew = claim.anew(stops_below=stops_below)
         reservations = list(anew.reservations())
         order = anew.victims(by_lane, useful, shrinkable=shrinkable, most=most)
-        if by_importance:
+        if together:
             reservations += _by_importance(taker)
             if len(order.records) != most:
                 order = order.before(victims.of(job, shrinkable=shrinkable))
@@ -195,6 +198,8 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
     yield first._replace(way=partial(_take_by_node, victim_order=first.victim_order))
     for stops_below in (False, True) if claim.stops_for_a_guarantee else (False,):
         yield attempt(_take_whole, shrinkable=False, stops_below=stops_below, shrinkable_order=first.victim_order)
+    if by_importance and not together:
+        yield from _ways_by_importance(taker)
 
 
 def _give_up(trial: Trial, victim_order: VictimOrder) -> None:
