@@ -96,10 +96,14 @@ def never_stopped(tenants: Tenants, job: int, ends: Path) -> None:
     events = read("/v1/events", params={"job": job, "limit": 1000}).json()["events"]
     kinds = Counter(event["kind"] for event in events)
     assert not kinds["JOB_STOPPING"] + kinds["JOB_REQUEUED"] + kinds["WORKER_REPLACED"], kinds
-    assert {event["cause"] for event in events if event["kind"] == "JOB_SHRANK"} == {"RECLAIMED"}
+    # Where the machine has other work, the training may find that more workers make it no faster, and try them again.
+    causes = {event["cause"] for event in events if event["kind"] == "JOB_SHRANK"}
+    assert "RECLAIMED" in causes <= {"RECLAIMED", "NO_GAIN"}
     workers = read(f"/v1/jobs/{job}/workers").json()["workers"]
     codes = {worker["id"]: EXIT_DRAINED if worker["leave_reason"] else 0 for worker in workers}
-    assert Counter(codes.values()) == {0: SLOTS, EXIT_DRAINED: SLOTS // 2}
+    ended = Counter(codes.values())
+    assert ended[0] <= SLOTS
+    assert ended[EXIT_DRAINED] >= SLOTS // 2
     assert {path.name: int(path.read_text()) for path in ends.glob(f"{job}-*")} == codes
     text = "".join(read(f"/v1/jobs/{job}/logs", params={"worker": worker}).text for worker in codes)
     assert text.count("every sample seen exactly once") == EPOCHS
