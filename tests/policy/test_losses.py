@@ -22,13 +22,19 @@ def test_plans_are_those_made_by_looking_for_victims_everywhere(c: Cluster) -> N
         assert decisions(c.plan()) == decisions(made), world
 
 
-def most_for(c: Cluster, number: int) -> int:
-    """The most slots that there might be for this waiting job."""
+#: More slots than any world here has.
+MOST = 99
+
+
+def most_for(c: Cluster, number: int, *, typed: bool = False) -> int:
+    """The most slots that there might be for this waiting job; `typed`: of the only GPU type that queues name."""
     world, settings = c.world(), c.settings
     draft = Draft(Snapshot(world, c.now, settings))
     job, victims, shares = world.queued[JobId(number)], Victims(draft), draft.shares
     assert shares is not None
-    enough = (slots for slots in range(1, 100) if victims.enough(draft.lane(job), (slots,), job.priority))
+    enough = (
+        slots for slots in range(1, MOST + 1) if victims.enough(draft.lane(job), (slots,) * (1 + typed), job.priority)
+    )
     return max(enough, default=0)
 
 
@@ -66,3 +72,24 @@ def test_another_queue_gives_up_the_reservation_that_it_borrows() -> None:
     c = Cluster().node("a", 8).queue("left").queue("right").waiting(2, workers=(1, 8), queue="right")
     c.waiting(1, workers=7, reservation=(("a", 7),), queue="left")
     assert most_for(c, 2) == 4
+
+
+def test_queues_inside_another_one_give_up_what_that_one_has_borrowed() -> None:
+    c = Cluster().node("a", 8).queue("left").queue("left/in").queue("left/in/most").queue("right")
+    c.waiting(2, workers=(1, 8), queue="right").running(1, on={"a": 7}, workers=(2, 8), queue="left/in/most")
+    assert most_for(c, 2) == 4
+
+
+def test_slots_of_a_type_are_given_up_for_jobs_of_that_type() -> None:
+    c = Cluster().node("a", 4, gpu_type="H100").node("b", 4, gpu_type="L4")
+    c.queue("left", limit={"H100": 9}).queue("right").waiting(2, gpu_type="H100", queue="right")
+    c.running(1, on={"a": 1}, workers=(1, 1), gpu_type="H100", queue="left")
+    c.running(3, on={"b": 4}, workers=(1, 4), gpu_type="L4", queue="left")
+    assert most_for(c, 2, typed=True) == 3, "what is free; the job that could shrink has slots of another type"
+
+
+def test_where_bounds_are_not_known_victims_are_looked_for() -> None:
+    held = borrowed(workers=7).waiting(3, priority=-1, reservation=(("a", 1),), queue="right")
+    assert most_for(held, 2) == MOST, "it may take over a reservation of its queue"
+    shared = borrowed(workers=7).node("b", 1, oversell=2.0)
+    assert most_for(shared, 2) == MOST, "on shared slots"

@@ -15,7 +15,7 @@ from scheduler.policy.capacity.ledger import View
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.lanes import LaneTable
 from scheduler.policy.queues.shares import Counts, Shares, kind_of
-from scheduler.policy.queues.tree import TOP, Lane
+from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.victim_table import surplus
 
 #: Stands for all queues: the account around those of the first level.
@@ -48,10 +48,11 @@ class Losses:
     def enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
         """Whether there might be these slots, by kind, for a job of this lane, once all that may be taken is.
 
-        `importance`: its effective priority. Always, where it may stop jobs for a guarantee, or on shared slots.
+        `importance`: its effective priority. Always, where it may stop jobs for a guarantee, or jobs of its queue hold
+        reservations, or slots are shared.
         """
         shares, kind = self._shares, kind_of(counts)
-        if lane is TOP or self._draft.ledger.oversold or self._draft.holders_in(lane.own):
+        if self._draft.ledger.oversold or self._draft.holders_in(lane.own):
             return True
         if any(slots and shares.depths_within(lane, slots, kind=k, guaranteed=True) for k, slots in enumerate(counts)):
             return True
