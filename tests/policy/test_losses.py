@@ -5,10 +5,15 @@ from unittest.mock import patch
 from hypothesis import given
 
 from scheduler.config import PolicySettings
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId
+from scheduler.model.shape import WorkerShape
 from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.lanes import LaneTable
 from scheduler.policy.preempt.losses import Losses
 from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.queues.shares import Counts
+from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.snapshot import Snapshot
 from tests.policy.drawn_queues import queued_clusters
 from tests.policy.test_turns import decisions
@@ -20,6 +25,20 @@ def test_plans_are_those_made_by_looking_for_victims_everywhere(c: Cluster) -> N
     world, made = c.world(), c.plan()
     with patch.object(Losses, "enough", lambda *_: True):
         assert decisions(c.plan()) == decisions(made), world
+
+
+@given(queued_clusters())
+def test_bounds_follow_what_a_draft_changes(c: Cluster) -> None:
+    enough = Losses.enough
+
+    def followed(losses: Losses, lane: Lane, counts: Counts, importance: float) -> bool:
+        found, draft, shares = enough(losses, lane, counts, importance), losses._draft, losses._shares
+        now = Losses(draft, shares, LaneTable(draft.victim_table, draft.usages, shares))
+        assert found or not enough(now, lane, counts, importance), "what has changed leaves more than was thought"
+        return found
+
+    with patch.object(Losses, "enough", followed):
+        c.plan()
 
 
 #: More slots than any world here has.
@@ -93,3 +112,26 @@ def test_where_bounds_are_not_known_victims_are_looked_for() -> None:
     assert most_for(held, 2) == MOST, "it may take over a reservation of its queue"
     shared = borrowed(workers=7).node("b", 1, oversell=2.0)
     assert most_for(shared, 2) == MOST, "on shared slots"
+
+
+def test_workers_of_several_slots_and_a_fixed_group_count_with_all_their_slots() -> None:
+    c = Cluster().node("a", 12).queue("left").queue("right").waiting(2, workers=(1, 12), queue="right")
+    c.running(1, on={"a": 4}, workers=(1, 8), slots_per_worker=2, queue="left")
+    assert most_for(c, 2) == 6, "4 are free, and 2 of its 8 slots are borrowed"
+    beside = FixedGroup(2, WorkerShape(2), ("serve",))
+    own = Cluster().node("a", 12).queue("left").waiting(2, queue="left", priority=9)
+    own.running(1, on={"a": 2}, workers=2, slots_per_worker=2, fixed=beside, fixed_on={"a": 2}, queue="left")
+    assert most_for(own, 2) == 12
+
+
+def test_where_jobs_age_all_of_its_queue_might_give_way() -> None:
+    c = Cluster(PolicySettings(aging_per_hour=1.0)).node("a", 8).queue("left")
+    c.running(1, on={"a": 7}, workers=7, queue="left", priority=10).waiting(3, queue="left", priority=9)
+    assert most_for(c, 3) == 8
+
+
+def test_queues_on_several_levels_give_up_what_each_level_lets_them() -> None:
+    c = Cluster().node("a", 12).queue("left").queue("left/in").queue("left/on").queue("right")
+    c.waiting(2, workers=(1, 12), queue="left/on").running(1, on={"a": 8}, workers=(1, 8), queue="left/in")
+    c.running(3, on={"a": 4}, workers=(1, 4), queue="right")
+    assert most_for(c, 2) == 4, "half of the 8 that the two have; right holds no more than its part"

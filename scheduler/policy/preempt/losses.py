@@ -12,6 +12,7 @@ from itertools import accumulate
 import numpy as np
 
 from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.pools import reserved
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.lanes import LaneTable
 from scheduler.policy.queues.shares import Counts, Shares, kind_of
@@ -118,8 +119,9 @@ class Losses:
         """Add what waiting jobs could lose that had it before this draft."""
         draft = self._draft
         for job in map(draft.world.queued.__getitem__, draft.holding):
-            for kind, slots in enumerate(self._shares.standing.counts(draft.held_for(job))):
-                self._add(draft.lane(job), kind, slots)
+            if draft.holding[job.id] == reserved(job):
+                for kind, slots in enumerate(self._shares.standing.counts(draft.held_for(job))):
+                    self._add(draft.lane(job), kind, slots)
 
     def _add(self, lane: Lane, kind: int, slots: int) -> None:
         if lane.path:
