@@ -8,6 +8,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId
 from scheduler.model.shape import WorkerShape
+from scheduler.model.worker import LeaveReason
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.lanes import LaneTable
 from scheduler.policy.preempt.losses import Losses
@@ -45,16 +46,20 @@ def test_bounds_follow_what_a_draft_changes(c: Cluster) -> None:
 MOST = 99
 
 
+def drafted(c: Cluster) -> tuple[Draft, Victims]:
+    draft = Draft(Snapshot(c.world(), c.now, c.settings))
+    return draft, Victims(draft)
+
+
 def most_for(c: Cluster, number: int, *, typed: bool = False) -> int:
     """The most slots that there might be for this waiting job; `typed`: of the only GPU type that queues name."""
-    world, settings = c.world(), c.settings
-    draft = Draft(Snapshot(world, c.now, settings))
-    job, victims, shares = world.queued[JobId(number)], Victims(draft), draft.shares
-    assert shares is not None
-    enough = (
-        slots for slots in range(1, MOST + 1) if victims.enough(draft.lane(job), (slots,) * (1 + typed), job.priority)
-    )
-    return max(enough, default=0)
+    return most_in(*drafted(c), number, typed=typed)
+
+
+def most_in(draft: Draft, victims: Victims, number: int, *, typed: bool = False) -> int:
+    job = draft.world.queued[JobId(number)]
+    counts = ((slots,) * (1 + typed) for slots in range(1, MOST + 1))
+    return max((each[0] for each in counts if victims.enough(draft.lane(job), each, job.priority)), default=0)
 
 
 def borrowed(settings: PolicySettings | None = None, workers: int | tuple[int, int] = (2, 8)) -> Cluster:
@@ -132,6 +137,19 @@ def test_where_jobs_age_all_of_its_queue_might_give_way() -> None:
 
 def test_queues_on_several_levels_give_up_what_each_level_lets_them() -> None:
     c = Cluster().node("a", 12).queue("left").queue("left/in").queue("left/on").queue("right")
-    c.waiting(2, workers=(1, 12), queue="left/on").running(1, on={"a": 8}, workers=(1, 8), queue="left/in")
-    c.running(3, on={"a": 4}, workers=(1, 4), queue="right")
-    assert most_for(c, 2) == 4, "half of the 8 that the two have; right holds no more than its part"
+    c.waiting(2, workers=(1, 12), queue="left/on").running(1, on={"a": 4}, workers=(1, 12), queue="left/in")
+    c.running(3, on={"a": 8}, workers=(1, 12), queue="right")
+    assert most_for(c, 2) == 2, "left may have 2 more, of which right has borrowed 2 and left/in 1"
+    c.jobs.pop(JobId(3))
+    c.running(3, on={"a": 8}, workers=(7, 12), queue="right")
+    assert most_for(c, 2) == 2, "1 of each"
+
+
+def test_what_a_draft_has_taken_for_one_job_is_not_there_for_another() -> None:
+    c = borrowed().queue("third").waiting(3, workers=(1, 8), queue="third")
+    draft, victims = drafted(c)
+    assert most_in(draft, victims, 3) == 2
+    left = draft.world.active[JobId(1)]
+    draft.shrink(left, left.workers[:5], LeaveReason.RECLAIMED, JobId(2))
+    draft.hold(draft.world.queued[JobId(2)], ((("a", 5),),))
+    assert most_in(draft, victims, 3) == 1, "what is free"

@@ -61,14 +61,14 @@ class Losses:
         return wanted <= 0 or wanted <= self._others(lane, shares.depths_within(lane, counts[0]), kind)
 
     def _others(self, lane: Lane, depths: frozenset[int], kind: int) -> int:
-        """Slots that lanes which share one of these numbers of levels with this one could lose."""
+        """Slots that lanes which share one of these numbers of levels with this one could lose.
+
+        Its own accounts there hold less than they are entitled to, and so could lose none.
+        """
         for account in sorted(self._changes.news() & self._above.keys(), key=self._depth, reverse=True):
             self._bound(account)
-        around, slots = (_ALL, *lane.path), 0
-        for depth in depths:
-            slots += self._inside[around[depth]][kind] if around[depth] in self._inside else 0
-            slots -= self._most[lane.path[depth]][kind] if lane.path[depth] in self._most else 0
-        return slots
+        around = (_ALL, *lane.path)
+        return sum(self._inside[around[depth]][kind] for depth in depths if around[depth] in self._inside)
 
     def _bound(self, account: str) -> None:
         """Bound what the account could lose by what it holds beyond its part; those inside it are known."""
