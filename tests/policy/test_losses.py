@@ -153,3 +153,42 @@ def test_what_a_draft_has_taken_for_one_job_is_not_there_for_another() -> None:
     draft.shrink(left, left.workers[:5], LeaveReason.RECLAIMED, JobId(2))
     draft.hold(draft.world.queued[JobId(2)], ((("a", 5),),))
     assert most_in(draft, victims, 3) == 1, "what is free"
+
+
+def test_what_several_jobs_and_queues_could_give_up_adds_up() -> None:
+    c = Cluster().node("a", 24).queue("left").queue("left/in").queue("left/on").queue("right")
+    c.running(1, on={"a": 6}, workers=(5, 12), queue="left/in").running(
+        3, on={"a": 6}, workers=(5, 12), queue="left/in"
+    )
+    c.running(4, on={"a": 12}, workers=(1, 24), queue="left/on").waiting(2, workers=(1, 24), queue="right")
+    assert most_for(c, 2) == 8, "1 of each job of left/in, and the 6 that left/on holds beyond its part"
+
+
+def test_of_its_own_queue_only_jobs_up_to_its_priority_count() -> None:
+    c = Cluster().node("a", 8).queue("left").waiting(2, queue="left", priority=5)
+    c.running(1, on={"a": 5}, workers=5, queue="left", priority=10).running(3, on={"a": 3}, workers=3, queue="left")
+    assert most_for(c, 2) == 3
+
+
+def test_jobs_of_a_type_give_up_slots_for_jobs_of_any_type_and_of_theirs() -> None:
+    def typed(**limit: int) -> Cluster:
+        c = Cluster().node("a", 4, gpu_type="H100").node("b", 4, gpu_type="L4")
+        return c.queue("left", limit=limit).queue("right")
+
+    c = typed(H100=9).waiting(2, gpu_type="H100", workers=(1, 4), queue="right")
+    c.running(1, on={"a": 3}, workers=(1, 4), gpu_type="H100", queue="left")
+    c.running(3, on={"b": 4}, workers=4, gpu_type="L4", queue="left")
+    assert most_for(c, 2, typed=True) == 3, "1 that is free, and 2 beyond a minimum"
+    own = typed(H100=9).waiting(2, workers=(1, 4), queue="left", priority=9)
+    own.running(1, on={"a": 4}, workers=4, gpu_type="H100", queue="left")
+    own.running(3, on={"b": 4}, workers=4, gpu_type="L4", queue="right")
+    draft, victims = drafted(own)
+    lane = draft.lane(draft.world.queued[JobId(2)])
+    assert [victims.enough(lane, (slots, 0), 9) for slots in (4, 5)] == [True, False]
+
+
+def test_a_queue_within_its_guarantee_of_a_type_always_looks_for_victims() -> None:
+    c = Cluster().node("a", 4, gpu_type="H100").queue("left").queue("right", guarantee={"H100": 2})
+    c.waiting(2, workers=2, gpu_type="H100", queue="right")
+    c.running(1, on={"a": 4}, workers=4, gpu_type="H100", queue="left")
+    assert most_for(c, 2, typed=True) == 2

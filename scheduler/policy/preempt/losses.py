@@ -7,6 +7,7 @@ entitled to, as takings never go below that, and by workers above minimums, unle
 import math
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import accumulate
 
 import numpy as np
@@ -33,8 +34,8 @@ class Losses:
         self._changes = shares.changes()
         #: By own account of a lane and kind: priorities of its jobs, lowest first, and sums of their slots.
         self._own: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
-        #: The account around each, and how deep it lies.
-        self._above: dict[str, tuple[str, int]] = {}
+        #: The account around each.
+        self._above: dict[str, str] = {}
         #: Slots that those directly inside an account could lose, and what it could lose itself.
         self._inside: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(self._kinds))
         self._most: dict[str, list[int]] = {}
@@ -43,8 +44,7 @@ class Losses:
         self._read = -1
         self._add_running(by_lane)
         self._add_reserved()
-        for account in sorted(self._above, key=self._depth, reverse=True):
-            self._bound(account)
+        self._bound_all(self._above)
 
     def enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
         """Whether there might be these slots, by kind, for a job of this lane, once all that may be taken is.
@@ -58,24 +58,28 @@ class Losses:
         if any(slots and shares.depths_within(lane, slots, kind=k, guaranteed=True) for k, slots in enumerate(counts)):
             return True
         wanted = counts[0] - self._free_soon(kind) - self._own_slots(lane.own, kind, importance)
-        return wanted <= 0 or wanted <= self._others(lane, shares.depths_within(lane, counts[0]), kind)
+        return wanted <= self._others(lane, shares.depths_within(lane, counts[0]), kind)
 
     def _others(self, lane: Lane, depths: frozenset[int], kind: int) -> int:
         """Slots that lanes which share one of these numbers of levels with this one could lose.
 
         Its own accounts there hold less than they are entitled to, and so could lose none.
         """
-        for account in sorted(self._changes.news() & self._above.keys(), key=self._depth, reverse=True):
-            self._bound(account)
+        self._bound_all(self._changes.news() & self._above.keys())
         around = (_ALL, *lane.path)
         return sum(self._inside[around[depth]][kind] for depth in depths if around[depth] in self._inside)
+
+    def _bound_all(self, accounts: Iterable[str]) -> None:
+        """Bound each of these, those inside others first: their names begin with the names of those around them."""
+        for account in sorted(accounts, reverse=True):
+            self._bound(account)
 
     def _bound(self, account: str) -> None:
         """Bound what the account could lose by what it holds beyond its part; those inside it are known."""
         beyond = max(math.floor(self._shares.beyond(account, 0)), 0)
         before, most = self._most.get(account), [min(slots, beyond) for slots in self._inside[account]]
         if most != before:
-            around = self._inside[self._above[account][0]]
+            around = self._inside[self._above[account]]
             for kind in self._kinds:
                 around[kind] += most[kind] - (before[kind] if before is not None else 0)
             self._most[account] = most
@@ -126,8 +130,4 @@ class Losses:
     def _add(self, lane: Lane, kind: int, slots: int) -> None:
         if lane.path:
             self._inside[lane.own][kind] += slots
-            if lane.own not in self._above:
-                self._above |= {a: (b, k) for k, (a, b) in enumerate(zip(lane.path, (_ALL, *lane.path), strict=False))}
-
-    def _depth(self, account: str) -> int:
-        return self._above[account][1]
+            self._above |= zip(lane.path, (_ALL, *lane.path), strict=False)
