@@ -53,7 +53,7 @@ def test_what_a_job_says_of_being_preemptible_is_told_as_it_was_given(site: Site
         job_id = site.submit(preemptible=given)
         assert site.client.get(f"/v1/jobs/{job_id}").json()["preemptible"] == given
     answer = site.client.post("/v1/jobs", json={"command": ["true"], "preemptible": "all"})
-    assert answer.json()["error"]["message"] == "preemptible: must be true, false or surplus"
+    assert answer.json()["error"]["message"] == "preemptible: must be true, false or surplus, not 'all'"
 
 
 def test_a_string_is_run_by_the_shell_and_workers_sets_both_bounds(site: Site) -> None:

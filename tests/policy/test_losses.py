@@ -46,9 +46,12 @@ def test_bounds_follow_what_a_draft_changes(c: Cluster) -> None:
 MOST = 99
 
 
-def drafted(c: Cluster) -> tuple[Draft, Victims]:
+def drafted(c: Cluster) -> tuple[Draft, Losses]:
     draft = Draft(Snapshot(c.world(), c.now, c.settings))
-    return draft, Victims(draft)
+    by_lane, shares = Victims(draft).by_lane, draft.shares
+    assert by_lane is not None
+    assert shares is not None
+    return draft, Losses(draft, shares, by_lane)
 
 
 def most_for(c: Cluster, number: int, *, typed: bool = False) -> int:
@@ -56,10 +59,10 @@ def most_for(c: Cluster, number: int, *, typed: bool = False) -> int:
     return most_in(*drafted(c), number, typed=typed)
 
 
-def most_in(draft: Draft, victims: Victims, number: int, *, typed: bool = False) -> int:
+def most_in(draft: Draft, losses: Losses, number: int, *, typed: bool = False) -> int:
     job = draft.world.queued[JobId(number)]
     counts = ((slots,) * (1 + typed) for slots in range(1, MOST + 1))
-    return max((each[0] for each in counts if victims.enough(draft.lane(job), each, job.priority)), default=0)
+    return max((each[0] for each in counts if losses.enough(draft.lane(job), each, job.priority)), default=0)
 
 
 def borrowed(settings: PolicySettings | None = None, workers: int | tuple[int, int] = (2, 8)) -> Cluster:
@@ -147,12 +150,12 @@ def test_queues_on_several_levels_give_up_what_each_level_lets_them() -> None:
 
 def test_what_a_draft_has_taken_for_one_job_is_not_there_for_another() -> None:
     c = borrowed().queue("third").waiting(3, workers=(1, 8), queue="third")
-    draft, victims = drafted(c)
-    assert most_in(draft, victims, 3) == 2
+    draft, losses = drafted(c)
+    assert most_in(draft, losses, 3) == 2
     left = draft.world.active[JobId(1)]
     draft.shrink(left, left.workers[:5], LeaveReason.RECLAIMED, JobId(2))
     draft.hold(draft.world.queued[JobId(2)], ((("a", 5),),))
-    assert most_in(draft, victims, 3) == 1, "what is free"
+    assert most_in(draft, losses, 3) == 1, "what is free"
 
 
 def test_what_several_jobs_and_queues_could_give_up_adds_up() -> None:
@@ -182,9 +185,9 @@ def test_jobs_of_a_type_give_up_slots_for_jobs_of_any_type_and_of_theirs() -> No
     own = typed(H100=9).waiting(2, workers=(1, 4), queue="left", priority=9)
     own.running(1, on={"a": 4}, workers=4, gpu_type="H100", queue="left")
     own.running(3, on={"b": 4}, workers=4, gpu_type="L4", queue="right")
-    draft, victims = drafted(own)
+    draft, losses = drafted(own)
     lane = draft.lane(draft.world.queued[JobId(2)])
-    assert [victims.enough(lane, (slots, 0), 9) for slots in (4, 5)] == [True, False]
+    assert [losses.enough(lane, (slots, 0), 9) for slots in (4, 5)] == [True, False]
 
 
 def test_a_queue_within_its_guarantee_of_a_type_always_looks_for_victims() -> None:

@@ -35,7 +35,7 @@ def _queue_path(path: str) -> str:
 def _preemptible(value: Any) -> Any:
     """Raises `ValueError` with a message that says what would be right."""
     if not isinstance(value, bool) and value != "surplus":
-        raise ValueError("must be true, false or surplus")
+        raise ValueError(f"must be true, false or surplus, not {value!r:.100}")
     return value
 
 

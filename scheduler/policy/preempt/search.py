@@ -52,8 +52,6 @@ def find_takings(
     if shares is None or lane is TOP:
         return _mildest(taker, chain(_ways_by_importance(taker), _ways_by_equals(taker)), None)
     counts = counts_of(shares.standing, job, job.min_workers)
-    if not victims.enough(lane, counts, draft.order.effective(job)):
-        return None
     ways = chain(_ways_by_share(taker, shares, counts), _ways_by_equals(taker))
     return _mildest(taker, ways, lambda: Quotas(shares, shares.lacking(lane, counts)))
 

@@ -18,9 +18,7 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
 from scheduler.policy.preempt.lanes import LaneTable
-from scheduler.policy.preempt.losses import Losses
-from scheduler.policy.queues.shares import Counts
-from scheduler.policy.queues.tree import TOP, Lane
+from scheduler.policy.queues.tree import TOP
 from scheduler.policy.snapshot.peers import Peers
 from scheduler.policy.snapshot.taking import WHERE
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, surplus
@@ -107,15 +105,6 @@ class Victims:
         """Lanes of the jobs; None: there are no queues."""
         shares = self._draft.shares
         return LaneTable(self._victim_table, self._draft.usages, shares) if shares is not None else None
-
-    @cached_property
-    def _losses(self) -> Losses | None:
-        shares, by_lane = self._draft.shares, self.by_lane
-        return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
-
-    def enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
-        """Whether others might give up enough for a job of this lane that needs these slots; see `Losses.enough`."""
-        return self._losses is None or self._losses.enough(lane, counts, importance)
 
     @property
     def _open(self) -> Bools:

@@ -1,12 +1,17 @@
 """Whether any job of a queue could start now, judged for all of its job classes at once."""
 
 from collections.abc import Collection
+from functools import cached_property
 
+from scheduler.model.job import Job
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.losses import Losses
 from scheduler.policy.preempt.victims import Victims
-from scheduler.policy.queues.tree import TOP
+from scheduler.policy.queues.shares import Counts
+from scheduler.policy.queues.tree import TOP, Lane
+from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.waiting_jobs import JobClass
 
 
@@ -30,6 +35,23 @@ class Hopes:
             return True
         return self._may_take(job_classes, importance) and self._draft.may_take()
 
+    def in_takings(self, job: Job) -> bool:
+        """Whether others might give up enough for the job."""
+        shares, lane = self._draft.shares, self._draft.lane(job)
+        if shares is None or lane is TOP:
+            return True
+        counts = counts_of(shares.standing, job, job.min_workers)
+        return self._enough(lane, counts, self._draft.order.effective(job))
+
+    def _enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
+        return self._losses is None or self._losses.enough(lane, counts, importance)
+
+    @cached_property
+    def _losses(self) -> Losses | None:
+        """None: there are no queues."""
+        shares, by_lane = self._draft.shares, self._victims.by_lane
+        return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
+
     def _finds_room(self, job_class: JobClass) -> bool:
         changes = len(self._draft.ledger.log)
         if changes != self._read:
@@ -51,4 +73,4 @@ class Hopes:
             slots, gpu_type = each.min_workers * each.shape.slots, each.shape.gpu_type
             least[gpu_type] = min(least.get(gpu_type, slots), slots)
         lane = next(iter(job_classes)).lane
-        return any(self._victims.enough(lane, shares.standing.typed(*each), importance) for each in least.items())
+        return any(self._enough(lane, shares.standing.typed(*each), importance) for each in least.items())

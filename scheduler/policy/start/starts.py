@@ -353,8 +353,9 @@ class Starts:
         if not draft.may_take():
             self._fail(job, request, headroom)
             return None
-        passes_on_at = self._passes_on_at(job)
-        takings = find_takings(draft, job, request, victims, headroom, passes_on_at)
+        takings, passes_on_at = None, self._passes_on_at(job)
+        if self._hopes.in_takings(job):
+            takings = find_takings(draft, job, request, victims, headroom, passes_on_at)
         if takings is None and not self._rules.lacking(job):
             bound = headroom if passes_on_at is None else None
             reach = victims.reach_of_any(job, feasible, bound)
