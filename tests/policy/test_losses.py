@@ -126,7 +126,7 @@ def test_workers_of_several_slots_and_a_fixed_group_count_with_all_their_slots()
     c = Cluster().node("a", 12).queue("left").queue("right").waiting(2, workers=(1, 12), queue="right")
     c.running(1, on={"a": 4}, workers=(1, 8), slots_per_worker=2, queue="left")
     assert most_for(c, 2) == 6, "4 are free, and 2 of its 8 slots are borrowed"
-    beside = FixedGroup(2, WorkerShape(2), ("serve",))
+    beside = FixedGroup(2, ("serve",), shape=WorkerShape(2))
     own = Cluster().node("a", 12).queue("left").waiting(2, queue="left", priority=9)
     own.running(1, on={"a": 2}, workers=2, slots_per_worker=2, fixed=beside, fixed_on={"a": 2}, queue="left")
     assert most_for(own, 2) == 12
