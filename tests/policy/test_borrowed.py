@@ -43,10 +43,26 @@ def test_a_guarantee_of_a_type_covers_that_type_and_is_a_part_of_the_one_of_any(
     assert lent(both, {("lab", "H100"): 2, ("lab", "L4"): 3}) == {("lab", "H100"): 0, ("lab", "L4"): 1}
 
 
+def test_a_guarantee_of_any_type_is_used_up_by_that_of_a_type_inside_it() -> None:
+    held = {("lab/vision", "H100"): 2, ("lab/vision", "L4"): 4}
+    inner = queues(lab={ANY_GPU: 3, "H100": 2}, lab_vision={ANY_GPU: 9})
+    assert lent(inner, held) == {("lab/vision", "H100"): 0, ("lab/vision", "L4"): 3}
+    typed = queues(lab={ANY_GPU: 1, "H100": 2}, lab_vision={ANY_GPU: 9})
+    assert lent(typed, held) == {("lab/vision", "H100"): 0, ("lab/vision", "L4"): 4}
+
+
+def test_who_holds_nothing_or_is_in_a_queue_that_is_gone_uses_no_guarantee() -> None:
+    tree = queues(lab={ANY_GPU: 4})
+    assert lent_parts(tree, {("lab", "H100"): 0}) == {("lab", "H100"): 0.0}
+    assert lent(tree, {("gone", "H100"): 3, ("lab", "H100"): 4}) == {("gone", "H100"): 3, ("lab", "H100"): 0}
+
+
 def test_inner_queues_use_the_guarantee_of_the_outer_one_and_are_promised_no_more_than_it() -> None:
     tree = queues(lab={ANY_GPU: 8}, lab_vision={ANY_GPU: 2}, lab_text={})
     assert lent(tree, {("lab/text", ""): 8}) == {("lab/text", ""): 0}
     assert lent(tree, {("lab/vision", ""): 2, ("lab/text", ""): 8}) == {("lab/vision", ""): 0, ("lab/text", ""): 2}
+    unused = queues(lab={ANY_GPU: 4}, lab_vision={ANY_GPU: 9}, lab_text={})
+    assert lent(unused, {("lab/vision", ""): 2, ("lab/text", ""): 4}) == {("lab/vision", ""): 0, ("lab/text", ""): 2}
     less = queues(lab={ANY_GPU: 2}, lab_vision={ANY_GPU: 8})
     assert lent(less, {("lab/vision", ""): 8}) == {("lab/vision", ""): 6}
     own = queues(lab={}, lab_vision={ANY_GPU: 8})

@@ -24,8 +24,8 @@ def lent_parts(queues: Mapping[str, Queue], held: Mapping[Cell, int]) -> dict[Ce
         return dict.fromkeys(held, 0.0)
     covered = dict.fromkeys(held, 0.0)
     inside: dict[str, list[Cell]] = {}
-    for cell, slots in held.items():
-        for path in ancestry(cell[0]) if slots > 0 else ():
+    for cell in held:
+        for path in ancestry(cell[0]):
             if path in queues and queues[path].guarantee:
                 inside.setdefault(path, []).append(cell)
     for path in sorted(inside, key=lambda path: (-path.count("/"), path)):
