@@ -6,6 +6,7 @@ Where tests agree about its settings, `SharedDaemon` lends the same one to each 
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -50,13 +51,14 @@ class Daemon:
         self._workers_dir = workers_dir or state_dir
         self.log_path = state_dir.parent / f"{state_dir.name}.log"
         self._settings = settings
+        self._http = settings.get("http", {})
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self.client = httpx.Client()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"{'https' if 'tls_certificate' in self._http else 'http'}://127.0.0.1:{self._port}"
 
     @property
     def pid(self) -> int:
@@ -118,6 +120,15 @@ class Daemon:
                 self.client.post(f"/v1/nodes/{node['name']}/uncordon").raise_for_status()
         eventually(lambda: not self._active_jobs(), "jobs of the last test do not end", CLEAR_SECONDS_MAX)
 
+    def trusting(self) -> ssl.SSLContext | bool:
+        """How its clients check its certificate, and what they show where it asks for one."""
+        if "tls_certificate" not in self._http:
+            return False
+        context = ssl.create_default_context(cafile=self._http.get("tls_ca", self._http["tls_certificate"]))
+        if "tls_client_certificate" in self._http:
+            context.load_cert_chain(self._http["tls_client_certificate"], self._http["tls_client_key"])
+        return context
+
     def log(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
@@ -163,9 +174,9 @@ class Daemon:
                 return None
             self._port = port
             self.client.close()
-            token = self._settings.get("http", {}).get("token")
+            token = self._http.get("token")
             headers = {"authorization": f"Bearer {token}"} if token else {}
-            self.client = httpx.Client(base_url=self.url, headers=headers, timeout=30.0)
+            self.client = httpx.Client(base_url=self.url, headers=headers, timeout=30.0, verify=self.trusting())
         try:
             return self.client.get("/readyz").status_code
         except httpx.TransportError:
@@ -192,7 +203,7 @@ class Daemon:
                 continue
             for name, value in values.items():
                 environment[f"SCHED_{group}__{name}".upper()] = str(value)
-        environment["SCHED_HTTP__PORT"] = str(self._port or self._settings.get("http", {}).get("port") or free_port())
+        environment["SCHED_HTTP__PORT"] = str(self._port or self._http.get("port") or free_port())
         return environment
 
 

@@ -53,6 +53,10 @@ class SigningKey:
         """A token. `header`: more of its header, or other than is right."""
         return signed({"alg": self.algorithm, "typ": "JWT", "kid": self.kid, **header}, claims, self._signature)
 
+    def sign_without_kid(self, claims: dict[str, Any]) -> str:
+        """A token that does not say which key it is signed with."""
+        return signed({"alg": self.algorithm, "typ": "JWT"}, claims, self._signature)
+
     def _signature(self, content: bytes) -> bytes:
         algorithm = jwt.get_algorithm_by_name(self.algorithm)
         return algorithm.sign(content, algorithm.prepare_key(self.private))

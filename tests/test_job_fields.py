@@ -41,7 +41,7 @@ VALUES: dict[str, Any] = {
     "max_retries": 9,
     "grace_seconds": 5.0,
     "heartbeat_seconds": 20.0,
-    "preemptible": False,
+    "preemptible": "surplus",
     "preferred_workers": 2,
     "expected_seconds": 90.0,
     "speedup": [[1, 1.0], [2, 1.5]],

@@ -57,7 +57,7 @@ COMPARISONS = (
         "15,000 workloads of Kueue's benchmark are done after",
         "Benchmark of Kueue: Kueue",
         "kueue",
-        "more important ones stop others: all done",
+        "queues take back what they lent: all done",
         "Kueue",
         simulated=True,
     ),

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scheduler.cli.client.certificates import TlsFiles
 from scheduler.cli.client.client import Client
 from scheduler.cli.client.connection import Connection, find_daemon
 from scheduler.cli.exits import Exit
@@ -60,6 +61,24 @@ CaOption = Annotated[
         rich_help_panel=COMMON_PANEL,
     ),
 ]
+CertOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="SCHED_CERT",
+        metavar="FILE",
+        help="Your own certificate, where an https:// address asks for one (default: from sched login).",
+        rich_help_panel=COMMON_PANEL,
+    ),
+]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="SCHED_KEY",
+        metavar="FILE",
+        help="Private key of --cert (default: in the same file).",
+        rich_help_panel=COMMON_PANEL,
+    ),
+]
 FormatOption = Annotated[
     Format,
     typer.Option("-o", "--output", case_sensitive=False, help="Output format.", rich_help_panel=COMMON_PANEL),
@@ -75,6 +94,8 @@ class Session:
     url: str | None = None
     token: str | None = None
     ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
     clock: SystemClock = SystemClock()
 
     @property
@@ -83,7 +104,11 @@ class Session:
 
     @cached_property
     def connection(self) -> Connection:
-        return find_daemon(self.url, self.token, self.state_dir, self.ca)
+        return find_daemon(self.url, self.token, self.state_dir, self.tls)
+
+    @property
+    def tls(self) -> TlsFiles:
+        return TlsFiles(self.ca, self.cert, self.key)
 
     @cached_property
     def client(self) -> Client:
@@ -106,11 +131,13 @@ CLIENT = (
     _option("token", TokenOption),
     _option("state_dir", StateDirOption),
     _option("ca", CaOption),
+    _option("cert", CertOption),
+    _option("key", KeyOption),
 )
 #: What a command can be told that does its work here.
 LOCAL = tuple(each for each in CLIENT if each.name in ("output", "state_dir"))
 #: What a command can be told that names its daemon itself.
-NAMED = tuple(each for each in CLIENT if each.name in ("output", "ca"))
+NAMED = tuple(each for each in CLIENT if each.name in ("output", "ca", "cert", "key"))
 OUTPUT = tuple(each for each in CLIENT if each.name == "output")
 SILENT = tuple(each for each in CLIENT if each.name == "state_dir")
 

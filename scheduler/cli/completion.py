@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from scheduler.cli.client.certificates import TlsFiles
 from scheduler.cli.client.client import Client
 from scheduler.cli.client.connection import find_daemon
 
@@ -18,7 +19,8 @@ def _ask(context: typer.Context, words: Callable[[Client], Words]) -> Words:
     """What the daemon says; nothing on any failure, since the user is still typing."""
     given: dict[str, Any] = context.params
     try:
-        connection = find_daemon(given.get("url"), given.get("token"), given.get("state_dir"), given.get("ca"))
+        tls = TlsFiles(given.get("ca"), given.get("cert"), given.get("key"))
+        connection = find_daemon(given.get("url"), given.get("token"), given.get("state_dir"), tls)
         with Client(connection, timeout_seconds=_TIMEOUT_SECONDS) as client:
             return words(client)
     except Exception:

@@ -49,7 +49,7 @@ class OidcSettings(Section):
         min_length=1,
         max_length=200,
         description="Claim with the user's name, such as `preferred_username` or `email`. Choose one that users cannot "
-        "change at the issuer, and that it gives to nobody else later.",
+        "change at the issuer, and that it gives to nobody else later. A claim inside others is named with dots.",
     )
     user_prefix: str = Field(
         default="",
@@ -58,7 +58,11 @@ class OidcSettings(Section):
         description="Put before the names of the issuer's users, so that they are never those of other users.",
     )
     groups_claim: str = Field(
-        default="groups", min_length=1, max_length=200, description="Claim with the names of the user's groups."
+        default="groups",
+        min_length=1,
+        max_length=200,
+        description="Claim with the names of the user's groups; with dots for one inside others, such as "
+        "`realm_access.roles`.",
     )
     roles: Annotated[dict[GroupName, Literal["viewer", "user", "operator", "admin"]], PAIRS] = Field(
         default={},

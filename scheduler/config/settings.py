@@ -6,14 +6,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from scheduler.bounds import TOKEN_PATTERN
 from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings, SystemSettings
+from scheduler.config.http_settings import HttpSettings
 from scheduler.config.numbers import Duration, Factor, Heartbeat, Price, Seconds, SlotSeconds
 from scheduler.config.oidc_settings import OidcSettings
 from scheduler.config.section import PAIRS, WORDS, Section
 from scheduler.config.webhook_secret import with_a_key
-
-Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", max_length=500)]
 
 #: Ours first, then those of published schedulers; see `scheduler.policy`.
 PolicyName = Literal["elastic", "fifo", "easy", "conservative", "elastic-fifo", "edl", "afs", "tiresias", "shortest"]
@@ -186,79 +184,6 @@ class EngineSettings(Section):
     master_port_count: int = Field(
         default=8000, ge=1, le=60000, description="Number of ports that are used as MASTER_PORT."
     )
-
-
-class HttpSettings(Section):
-    """The HTTP API and the live page."""
-
-    host: str = Field(default="127.0.0.1", description="Address to listen on. Any address but loopback needs a token.")
-    port: int = Field(default=8470, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    advertised_url: Url | None = Field(
-        default=None, description="URL at which other replicas reach this daemon; not set: the address it listens on."
-    )
-    workers_url: Url | None = Field(
-        default=None,
-        description="URL at which workers reach any replica, such as that of a Service; not set: `advertised_url`.",
-    )
-    token: str | None = Field(
-        default=None,
-        min_length=16,
-        pattern=TOKEN_PATTERN,
-        description="Bearer token of an administrator without a name; required on any address but loopback.",
-    )
-    metrics_token: str | None = Field(
-        default=None,
-        min_length=16,
-        pattern=TOKEN_PATTERN,
-        description="Bearer token that opens `/metrics` and nothing else, for Prometheus; those of users do as well.",
-    )
-    socket: Path | None = Field(
-        default=None,
-        description="UNIX socket for programs of this machine, which need no token: the kernel says who they are; not "
-        "set: `sched.sock` in the state directory.",
-    )
-    socket_group: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=64,
-        description="Group whose members may use the socket, at a path that they reach; not set: only the daemon's "
-        "user. Everybody else then needs a token.",
-    )
-    socket_role: Literal["viewer", "user", "operator"] = Field(
-        default="user",
-        description="Role of those who come by the socket, but for the daemon's user and root, who are administrators.",
-    )
-    request_bytes_max: int = Field(default=32 * 1024 * 1024, ge=1024, description="Largest body of a batch of jobs.")
-    job_bytes_max: int = Field(
-        default=1024 * 1024, ge=1024, description="Largest body of a single job, and largest job of a batch."
-    )
-    connections_max: int = Field(
-        default=20_000,
-        ge=16,
-        description="Most open connections; fewer where the limit of open files is low. When all are in use, the one "
-        "that has been silent longest is closed for a new one.",
-    )
-    connections_per_peer_max: int = Field(
-        default=2_000,
-        ge=8,
-        description="Connections of one address above which its own silent ones are closed for new ones. "
-        "Loopback has no limit of its own.",
-    )
-    header_seconds: float = Field(
-        default=10.0, gt=0, le=3600, description="Time in which the headers of a request must arrive."
-    )
-    body_seconds: float = Field(
-        default=60.0,
-        gt=0,
-        le=3600,
-        description="Time in which the body of a request must arrive, and in which a client must take an answer.",
-    )
-    requests_per_second_max: float = Field(default=1000.0, ge=1, description="Requests of users, all together.")
-    job_requests_per_second_max: float = Field(
-        default=200.0, ge=1, description="Requests of the workers of one job, besides 20 for each of them."
-    )
-    jobs_per_batch_max: int = Field(default=10_000, ge=1, description="Most jobs in one batch.")
-    page_size_max: int = Field(default=1000, ge=1, description="Most rows in one page of an answer.")
 
 
 def _with_a_host(url: str) -> str:

@@ -6,7 +6,7 @@ second daemon or a repeated look submits nothing twice: the client key of a run 
 Cron goes by the machine's time, as people read it; jobs are submitted by the engine's clock.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
@@ -16,10 +16,14 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from scheduler.daemon.cron import Cron
+from scheduler.daemon.run_rights import check_run
 from scheduler.engine.ports import EngineClock
 from scheduler.errors import InvalidInput, LimitReached, SchedulerError, UnreadableRow
+from scheduler.http.auth.login_groups import groups_of
+from scheduler.http.errors import Refusal
 from scheduler.http.services import Schedule
 from scheduler.model.client_key import run_key
+from scheduler.model.identity import Identity
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec
 from scheduler.store.records import Recurring
@@ -30,6 +34,8 @@ log = structlog.get_logger(__name__)
 #: Whoever owns this calls `sweep` this often too: runs that the store refused, or that a clock which was set jumped
 #: over, are made up for.
 SWEEP_SECONDS = 60
+#: Gives the groups of a login.
+GroupsOf = Callable[[str], Collection[str]]
 
 
 def due_time(entry: Recurring, now: float) -> float | None:
@@ -42,14 +48,21 @@ def _reached(entry: Recurring) -> float:
     return entry.created_at if entry.last_run_at is None else entry.last_run_at
 
 
-def submit_due(store: SqlStore, entry: Recurring, wall: float, now: float) -> JobId | None:
-    """Submit one job if a time has come by `wall`; all up to then are done with. None if nothing was due."""
+def submit_due(
+    store: SqlStore, entry: Recurring, wall: float, now: float, groups_of: GroupsOf = groups_of
+) -> JobId | None:
+    """Submit one job if a time has come by `wall`; all up to then are done with. None if nothing was due.
+
+    Raises why it may not be submitted at `wall`.
+    """
     due = due_time(entry, wall)
     if due is None:
         if _reached(entry) > wall + SWEEP_SECONDS:  # the clock was set back; times that come again have known keys
             store.resume_recurring(entry.id, wall)
         return None
     spec = replace(entry.spec, client_key=run_key(entry.id, due))
+    if not store.find_submitted([spec]):
+        check_run(store, entry, wall, groups_of)
     [submitted] = store.submit([spec], now)
     # If it is lost before this, the same time is due again and its key is known.
     store.mark_recurring_run(entry.id, wall)
@@ -81,11 +94,11 @@ class RecurringJobs:
         except SchedulerError as error:
             log.warning("recurring jobs failed, retrying later", error=str(error))
 
-    def add(self, cron: str, timezone: str, spec: JobSpec) -> Schedule:
+    def add(self, cron: str, timezone: str, spec: JobSpec, submitter: Identity) -> Schedule:
         now = self._clock.wall()
         if Cron(cron, timezone).next_after(now) is None:
             raise InvalidInput("cron", f"{cron!r} never matches a future time")
-        entry = self._store.get_recurring(self._store.add_recurring(cron, timezone, spec, now))
+        entry = self._store.get_recurring(self._store.add_recurring(cron, timezone, spec, now, submitter))
         if entry is None:
             raise InvalidInput("cron", "the recurring job was deleted concurrently")
         self._set_timer(entry)
@@ -129,16 +142,17 @@ class RecurringJobs:
         try:
             entry = self._store.get_recurring(recurring_id)
             if entry is not None:
-                self._submit_due(entry)
+                self._submit_or_tell(entry)
         except SchedulerError as error:
             log.warning("recurring job failed, retrying later", recurring=recurring_id, error=str(error))
 
     def _submit_or_tell(self, entry: Recurring) -> None:
-        """One whose row makes no sense, or whose queue is full, keeps no other from being submitted."""
+        """One that may not be submitted, or whose queue is full, keeps no other from being submitted."""
         try:
             self._submit_due(entry)
-        except (InvalidInput, LimitReached, UnreadableRow) as error:
+        except (InvalidInput, LimitReached, Refusal, UnreadableRow) as error:
             log.warning("recurring job cannot be submitted", recurring=entry.id, error=str(error))
+            self._store.refuse_recurring(entry.id, str(error), self._clock.now())
 
     def _submit_due(self, entry: Recurring) -> None:
         job_id = submit_due(self._store, entry, self._clock.wall(), self._clock.now())

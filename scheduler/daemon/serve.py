@@ -5,19 +5,22 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import structlog
 
 from scheduler import __version__
+from scheduler.clock import SystemClock
 from scheduler.clusters.kubernetes.addresses import host_of
 from scheduler.clusters.local.job_directories import JOBS_DIR
 from scheduler.clusters.logs.files import log_dir
 from scheduler.clusters.logs.reader import LocalLogs
 from scheduler.config import Settings
+from scheduler.daemon.certificates import Certificates, open_certificates
 from scheduler.daemon.decisions import DecisionLog
 from scheduler.daemon.directory_owner import owned
 from scheduler.daemon.engine_thread import EngineThread
@@ -43,7 +46,7 @@ from scheduler.daemon.system import get_ready, tell_whose_jobs
 from scheduler.daemon.tracing import traced_engines
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
 from scheduler.daemon.watchdog import Watchdog, dump_stacks, save_inputs, start_anew
-from scheduler.daemon.webhooks.sender import OUTCOMES
+from scheduler.daemon.watched import watch_engine, watch_others, watch_requests
 from scheduler.daemon.webhooks.sender_threads import SenderThreads, check_kinds
 from scheduler.engine.apply.addresses import nodes_address
 from scheduler.engine.apply.launch import LaunchContext
@@ -72,7 +75,6 @@ from scheduler.http.server.entry import Entry
 from scheduler.http.services import Services
 from scheduler.metrics import Metrics
 from scheduler.model.job import Job
-from scheduler.model.unreadable import TABLES
 from scheduler.model.world import World
 from scheduler.store.sql.notify import Listener
 from scheduler.store.sqlstore import SqlStore
@@ -104,6 +106,8 @@ def run(settings: Settings) -> None:
     with stopped_by_signals(), ExitStack() as stack:
         state = stack.enter_context(claimed(settings.state_path, passable=settings.system.enabled))
         bound = stack.enter_context(bind(settings.http))
+        url = url_of(bound, settings.http)
+        certificates = open_certificates(settings.http, url, SystemClock().now)
         local = stack.enter_context(local_socket(settings.http, state))
         store = open_store(settings)
         stack.callback(store.close)
@@ -114,7 +118,7 @@ def run(settings: Settings) -> None:
         cluster = open_cluster(settings, state, store, clock)
         stack.callback(cluster.close)
         engine_of = stack.enter_context(traced_engines(holder_of(state))) if settings.tracing.enabled else Engine
-        Daemon(settings, state, store, clock, place, cluster, url_of(bound), engine_of).serve(bound, local)
+        Daemon(settings, state, store, clock, place, cluster, url, certificates, engine_of).serve(bound, local)
     log.info("stopped")
 
 
@@ -138,11 +142,12 @@ class Daemon:
         place: Place,
         cluster: DaemonCluster,
         url: str,
+        certificates: Certificates | None,
         engine_of: Callable[..., Engine] = Engine,
     ) -> None:
         self._settings, self._state, self._store, self._url = settings, state, store, url
         self._clock, self._place, self._cluster = clock, place, cluster
-        self._engine_of = engine_of
+        self._certificates, self._engine_of = certificates, engine_of
         self._board = Board()
         self._reports = ReportBox()
         self._tokens = TokenBook(store.list_tokens, store.tokens_mark)
@@ -208,7 +213,9 @@ class Daemon:
             self._start_timers(stack)
             log.info("serving", url=self._url, state_dir=str(self._state), version=__version__, pid=os.getpid())
             tell_whose_jobs(self._settings)
-            server = Server(app, connections, self._finish, ServiceManager.of(os.environ))
+            certificates = self._certificates
+            tls = None if certificates is None else lambda: certificates.context
+            server = Server(app, connections, self._finish, ServiceManager.of(os.environ), tls)
             server.run(sockets=[bound] if local is None else [bound, local])
             if not server.started:
                 raise ConfigError(f"the HTTP server could not start on {self._url}: see the log")
@@ -219,11 +226,17 @@ class Daemon:
         pods = self._settings.cluster == "kubernetes"
         jobs_dir = self._settings.kubernetes.jobs_dir if pods else self._settings.workers_path / JOBS_DIR
         hosts = host_of(self._settings.kubernetes) if pods else nodes_address
-        launch = LaunchContext(workers_url, lambda job: self._access.worker_token(job.id, job.nonce), jobs_dir, hosts)
+        trust: Callable[[], Mapping[str, str]] = dict
+        if self._certificates is not None:
+            trust = self._certificates.pod_variables if pods else self._certificates.variables
+        launch = LaunchContext(workers_url, self._worker_token, jobs_dir, hosts, trust)
         caution = Caution(self._clock, self._settings.engine.decide_seconds_max, CAREFUL_SECONDS)
         parts = (self._clock, self._settings, launch, self._board, self._reports)
         others = (*parts, holder_of(self._state), advertised_url, caution, self._place)
         return self._engine_of(self._store, self._metrics.measured(self._cluster), *others)
+
+    def _worker_token(self, job: Job) -> str:
+        return self._access.worker_token(job.id, job.nonce)
 
     def _new_services(self) -> Services:
         events_bell = Notifier()
@@ -245,7 +258,7 @@ class Daemon:
             troubles=self._troubles,
             term=self._term,
             leader=lambda: self._engine.leader,
-            relay=Relay(lambda: self._engine.leader),
+            relay=self._new_relay(),
             shards=ShardBatcher(
                 self._store,
                 self._clock.now,
@@ -256,6 +269,13 @@ class Daemon:
             events_bell=events_bell,
             accounts=accounts_of(self._settings),
         )
+
+    def _new_relay(self) -> Relay:
+        certificates, workers_url = self._certificates, self._settings.http.workers_url
+        if certificates is None:
+            return Relay(lambda: self._engine.leader)
+        name = urlsplit(workers_url).hostname if workers_url is not None else None
+        return Relay(lambda: self._engine.leader, lambda: certificates.client, name)
 
     def _new_training_jobs(self) -> TrainingJobs | None:
         if self._settings.cluster != "kubernetes" or not self._settings.kubernetes.training_jobs:
@@ -283,10 +303,6 @@ class Daemon:
         """Whether nobody else can lead now."""
         lease = self._engine.lease
         return lease is not None and self._clock.now() < lease.expires_at
-
-    def _leaders_term(self) -> int:
-        leader = self._engine.leader
-        return leader.term if leader is not None else 0
 
     def _wake_leader(self) -> None:
         """Somebody has asked for something, or the cluster has changed: of no concern to those that follow."""
@@ -334,35 +350,9 @@ class Daemon:
         self._followed = report.followed
 
     def _watch(self, app: Entry, connections: Connections) -> None:
-        self._metrics.watch("sched_http_connections", connections.__len__)
-        for reason in connections.ended:
-            self._metrics.watch(
-                "sched_http_ended_connections_total", partial(connections.ended.__getitem__, reason), reason
-            )
-        for caller in app.throttle.refused:
-            self._metrics.watch(
-                "sched_http_throttled_requests_total", partial(app.throttle.refused.__getitem__, caller), caller
-            )
-        for what, notifier in (("hosts", self._services.hosts_bell), ("events", self._services.events_bell)):
-            self._metrics.watch("sched_long_polls", notifier.listening, what)
-        self._metrics.watch("sched_term", self._leaders_term)
-        self._metrics.watch("sched_lease_seconds", lambda: self._engine.lease_seconds)
-        self._metrics.watch("sched_clock_ahead_seconds", lambda: self._clock.wall() - self._clock.now())
-        self._metrics.watch("sched_troubles", lambda: len(self._troubles()))
-        for outcome in app.asked:
-            self._metrics.watch("sched_discover_hosts_requests_total", partial(app.asked.__getitem__, outcome), outcome)
-        shards = self._services.shards
-        self._metrics.watch("sched_shard_calls_total", lambda: shards.answered)
-        for outcome in ("given", "done", "failed", "returned"):
-            self._metrics.watch("sched_shards_total", partial(shards.shards.__getitem__, outcome), outcome)
-        for table in TABLES:
-            self._metrics.watch("sched_unreadable_rows", partial(self._unreadable, table), table)
-        self._metrics.watch("sched_failing_webhooks", self._webhook_senders.failing)
-        for outcome in OUTCOMES:
-            self._metrics.watch("sched_webhook_tries_total", partial(self._webhook_senders.tries, outcome), outcome)
-
-    def _unreadable(self, table: str) -> int:
-        return sum(row.table == table for row in self._store.unreadable)
+        watch_requests(self._metrics, app, connections, self._services)
+        watch_engine(self._metrics, self._engine, self._clock, self._services)
+        watch_others(self._metrics, self._store, self._webhook_senders, self._certificates)
 
     def _start_timers(self, stack: ExitStack) -> None:
         for each in self._upkeep:
@@ -388,7 +378,7 @@ class Daemon:
             Repeating("recurring jobs", self._recurring.sweep, SWEEP_SECONDS),
             Repeating("tokens", self._tokens.look, LOOK_SECONDS),
             self._audit_writer,
-            *(() if self._issuer is None else (self._issuer.upkeep,)),
+            *(each.upkeep for each in (self._issuer, self._certificates) if each is not None),
         )
 
     def _troubles(self) -> list[str]:

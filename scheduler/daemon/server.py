@@ -3,8 +3,11 @@
 import asyncio
 import resource
 import socket
+import ssl
 from collections.abc import Callable
 from errno import EADDRNOTAVAIL
+from functools import partial
+from typing import Any
 
 import uvicorn
 
@@ -14,6 +17,7 @@ from scheduler.errors import ConfigError
 from scheduler.http.server.connections import Connections
 from scheduler.http.server.entry import Entry
 from scheduler.http.server.fastpath import protocol_for
+from scheduler.http.server.tls import TlsConnection
 
 #: Connections that wait to be accepted, when all workers of a large job come at once; fewer where few files may be
 #: open, since all of them may be accepted before the first one can be ended.
@@ -49,12 +53,13 @@ def bind(settings: HttpSettings) -> socket.socket:
     return bound
 
 
-def url_of(bound: socket.socket) -> str:
+def url_of(bound: socket.socket, settings: HttpSettings) -> str:
     """How clients and workers of this machine reach it."""
+    scheme = "http" if settings.tls_certificate is None else "https"
     host, port = bound.getsockname()[:2]
     if bound.family is socket.AF_INET6:
-        return f"http://[{'::1' if host == '::' else host}]:{port}"
-    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+        return f"{scheme}://[{'::1' if host == '::' else host}]:{port}"
+    return f"{scheme}://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
 
 
 def _backlog() -> int:
@@ -62,17 +67,29 @@ def _backlog() -> int:
     return BACKLOG if soft == resource.RLIM_INFINITY else max(1, min(BACKLOG, int(soft * BACKLOG_SHARE)))
 
 
+def _encrypted(plain: type[asyncio.Protocol], tls: Callable[[], ssl.SSLContext], **given: Any) -> TlsConnection:
+    """What uvicorn calls for each connection, in place of the class of the protocol."""
+    return TlsConnection(plain(**given), tls)
+
+
 class Server(uvicorn.Server):
     """uvicorn with a word to those that wait, before it waits for them, and to the service manager."""
 
     def __init__(
-        self, app: Entry, connections: Connections, on_stop: Callable[[], None], manager: ServiceManager
+        self,
+        app: Entry,
+        connections: Connections,
+        on_stop: Callable[[], None],
+        manager: ServiceManager,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
+        """`tls`: with what handshakes that begin now are made; None: the address speaks plain HTTP."""
+        plain = protocol_for(app, connections)
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="uvloop",
-                http=protocol_for(app, connections),
+                http=plain if tls is None else partial(_encrypted, plain, tls),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="on",
                 log_config=None,

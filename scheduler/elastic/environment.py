@@ -29,6 +29,12 @@ class Environment:
     worker: str
     grace_seconds: float
     checkpoint_dir: Path | None
+    #: File with the certificates that vouch for the scheduler's, else these themselves, else those of the system do.
+    ca: str | None = None
+    ca_data: str | None = None
+    #: Files with this worker's certificate and its key, where the scheduler asks for one.
+    certificate: str | None = None
+    key: str | None = None
 
     @classmethod
     def read(cls, variables: Mapping[str, str]) -> "Environment | None":
@@ -49,6 +55,10 @@ class Environment:
             worker=variables["SCHED_WORKER_ID"],
             grace_seconds=float(variables.get("SCHED_GRACE_SECONDS", "30")),
             checkpoint_dir=checkpoint_dir(variables),
+            ca=variables.get("SCHED_CA") or None,
+            ca_data=variables.get("SCHED_CA_DATA") or None,
+            certificate=variables.get("SCHED_CERT") or None,
+            key=variables.get("SCHED_KEY") or None,
         )
 
     @property

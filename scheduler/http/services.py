@@ -22,6 +22,7 @@ from scheduler.http.runtime.compute_slot import ComputeSlot
 from scheduler.http.runtime.relay import Relay
 from scheduler.http.runtime.shard_batcher import ShardBatcher
 from scheduler.http.server.bodies import Bodies
+from scheduler.model.identity import Identity
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import JobSpec
 from scheduler.store.records import Recurring
@@ -50,8 +51,8 @@ class Schedule:
 class Recurrence(Protocol):
     """Recurring jobs, as the daemon runs them."""
 
-    def add(self, cron: str, timezone: str, spec: JobSpec) -> Schedule:
-        """Raises `InvalidInput` for an expression or a timezone that does not exist."""
+    def add(self, cron: str, timezone: str, spec: JobSpec, submitter: Identity) -> Schedule:
+        """Store a recurring job. Raises `InvalidInput` for an expression or a timezone that does not exist."""
         ...
 
     def get(self, recurring_id: int) -> Schedule | None: ...

@@ -50,9 +50,17 @@ CALL_METRICS = (
         "sched_http_ended_connections_total",
         "counter",
         ("reason",),
-        "HTTP connections that the daemon ended: head, body (the request did not arrive in time), untaken (its answers "
-        "were not read), crowded (silent for longest when there were too many), refused (all others were at work).",
+        "HTTP connections that the daemon ended: head, body (the request, or the handshake of TLS before its head, did "
+        "not arrive in time), untaken (its answers were not read), crowded (silent for longest when there were too "
+        "many), refused (all others were at work).",
         watched=True,
+    ),
+    Metric(
+        "sched_tls_certificate_end_timestamp_seconds",
+        "gauge",
+        (),
+        "End of the daemon's certificate, or of the one that its workers show if that ends before, in Unix seconds; "
+        "absent without `http.tls_certificate`.",
     ),
     Metric(
         "sched_http_throttled_requests_total",

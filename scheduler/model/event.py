@@ -98,6 +98,9 @@ class EventKind(StrEnum):
     QUEUE_DELETED = "QUEUE_DELETED"
     #: Most of the budget of the queue for this month is spent; once a month. The amount is which part.
     QUEUE_BUDGET_NEAR = "QUEUE_BUDGET_NEAR"
+    #: No job was submitted for a time of the recurring job; the detail begins with its id and says why, once for each
+    #: reason. It is tried again until one is.
+    RECURRING_REFUSED = "RECURRING_REFUSED"
     #: Readers of shards were silent for longer than their lease: their shards are handed out again, or set aside if
     #: they failed too often. The amount is the number of these shards.
     SHARD_LEASE_EXPIRED = "SHARD_LEASE_EXPIRED"
@@ -129,6 +132,7 @@ DECISIONS = frozenset(EventKind) - {
     EventKind.QUEUE_SET,
     EventKind.QUEUE_DELETED,
     EventKind.QUEUE_BUDGET_NEAR,
+    EventKind.RECURRING_REFUSED,
     EventKind.UNREADABLE,
 }
 

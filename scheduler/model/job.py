@@ -72,8 +72,9 @@ class JobSpec:
     grace_seconds: float = 30.0
     #: A worker that reports nothing for this time is hung; 0: not watched, None: as the settings say.
     heartbeat_seconds: float | None = None
-    #: Whether more important jobs may take its slots.
+    #: Whether more important jobs may take its slots; and where not, whether they may take those beyond its minimum.
     preemptible: bool = True
+    surplus_preemptible: bool = False
     #: The size at which policies that never resize run it; None: `max_workers`.
     preferred_workers: int | None = None
     #: How long it runs at its preferred size, as far as its user knows.
@@ -102,6 +103,11 @@ class JobSpec:
         bounds.HEARTBEAT.check("heartbeat_seconds", self.heartbeat_seconds)
         for _, speed in self.speedup:
             bounds.SPEED.check("speedup", speed)
+
+    @property
+    def shrinkable(self) -> bool:
+        """Whether more important jobs may take what it holds beyond its minimum."""
+        return self.preemptible or self.surplus_preemptible
 
     @property
     def stop_seconds(self) -> float:

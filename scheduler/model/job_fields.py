@@ -45,7 +45,9 @@ JOB_FIELDS = {
         "Treat a worker as hung after this time without a report; 0 turns that off",
         "; null: `engine.heartbeat_seconds`",
     ),
-    "preemptible": JobField("Allow more important jobs to take its slots"),
+    "preemptible": JobField(
+        "Allow more important jobs to take its slots", "; surplus: only those of workers beyond its minimum"
+    ),
     "preferred_workers": JobField("Number of workers under a policy that fixes sizes", "; null: `max_workers`"),
     "expected_seconds": JobField("Expected running time with the preferred number of workers"),
     "speedup": JobField(

@@ -161,5 +161,5 @@ class WaitReason(StrEnum):
     QUEUE_UNREADABLE = "QUEUE_UNREADABLE"
     #: Its user is at the limit of a queue for each user.
     USER_LIMIT = "USER_LIMIT"
-    #: It is not preemptible, and such jobs start inside the guarantee of their queue only.
+    #: It, or its minimum, is not preemptible, and such jobs start inside the guarantee of their queue only.
     NOT_GUARANTEED = "NOT_GUARANTEED"

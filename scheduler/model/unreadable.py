@@ -9,6 +9,7 @@ TABLES = (
     "jobs",
     "workers",
     "nodes",
+    "node_types",
     "events",
     "intents",
     "bookings",

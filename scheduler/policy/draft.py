@@ -1,7 +1,7 @@
 """A plan in the making: the decisions so far, and the ledger that they leave."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from scheduler.model.ids import JobId
@@ -70,6 +70,18 @@ class Draft:
         """The active job's workers that nobody asked to leave, in the world or in this draft; oldest first."""
         return self._staying[job.id] if job.id in self._staying else self.usages[job.id].staying
 
+    def offered(self, job: Job) -> Held:
+        """Amounts that others may take of the active job, by position."""
+        if job.spec.preemptible:
+            return self.held(job)
+        return held_by(self.usages[job.id].offered_of(self.staying(job)), self.ledger)
+
+    def kept(self, job: Job) -> Held:
+        """Amounts that nobody may take of the active job, by position."""
+        if job.spec.preemptible:
+            return ()
+        return held_by(self.usages[job.id].kept_of(self.staying(job)) + self._fixed(job), self.ledger)
+
     def held(self, job: Job) -> Held:
         """Amounts that the staying workers and the fixed group hold, by position."""
         if job.id not in self._staying:
@@ -104,7 +116,7 @@ class Draft:
         if shares is None or group[0]:
             return True
         counts = shares.standing.typed(group[1], job.shape.slots)
-        return shares.room(lane, counts) and (job.spec.preemptible or shares.pins(lane, counts))
+        return shares.room(lane, counts) and (job.spec.shrinkable or shares.pins(lane, counts))
 
     def may_take(self, job_id: JobId | None = None) -> bool:
         """Whether this draft may take for the job, or for one more: the rest are looked at again soon."""
@@ -121,12 +133,16 @@ class Draft:
         self.starts[job.id] = tuple(map(dict, chosen))
         for shape, node_counts in zip(shapes_of(job), chosen, strict=True):
             self._occupy(shape, node_counts)
-        self.count(job, self.given_to(job))
+        self.count(job, self.given_to(job), surplus=False)
 
-    def count(self, job: Job, held: Iterable[tuple[int, Amount]], sign: int = 1) -> None:
-        """Count these amounts as held by the job's queues, or with sign -1 as held no more."""
+    def count(self, job: Job, held: Iterable[tuple[int, Amount]], sign: int = 1, *, surplus: bool = True) -> None:
+        """Count these amounts as held by the job's queues, or with sign -1 as held no more.
+
+        `surplus`: they are beyond its minimum.
+        """
         if self.shares is not None:
-            self.shares.put(self.lane(job), held, sign, pinned=not job.spec.preemptible)
+            takeable = job.spec.shrinkable if surplus else job.spec.preemptible
+            self.shares.put(self.lane(job), held, sign, pinned=not takeable)
 
     def given_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
         """Amounts that a job started by this draft gets, by position."""
@@ -152,17 +168,16 @@ class Draft:
 
     def shrink(self, job: Job, workers: tuple[Worker, ...], reason: LeaveReason, for_job: JobId | None = None) -> None:
         ids = {worker.id for worker in workers}
-        self._staying[job.id] = tuple(w for w in self.staying(job) if w.id not in ids)
         leaving = tuple(w.id for w in workers)
         self.shrinks.setdefault(job.id, []).append(Shrink(job.id, leaving, reason, for_job))
-        self._leave(job, workers)
+        self._leave(job, workers, tuple(w for w in self.staying(job) if w.id not in ids))
 
     def stop(self, job: Job, reason: StopReason, for_job: JobId | None = None) -> None:
         """Stop the job; this replaces its earlier shrinks in the draft."""
-        leaving, self._staying[job.id] = self.staying(job) + self._fixed(job), ()
+        leaving = self.staying(job) + self._fixed(job)
         self.shrinks.pop(job.id, None)
         self.stops[job.id] = StopJob(job.id, reason, for_job)
-        self._leave(job, leaving)
+        self._leave(job, leaving, ())
 
     def hold(self, job: Job, placements: Placements) -> None:
         """Hold capacity for the waiting job."""
@@ -187,6 +202,11 @@ class Draft:
         queues = self._holders if lane is TOP else (lane.own,)
         holders = (holder for queue in queues for holder in self.holders_in(queue))
         return self.order.queue(holder for holder in holders if self.outranks(job, holder))[::-1]
+
+    @property
+    def holders(self) -> Iterator[Collection[Job]]:
+        """Waiting jobs with held capacity, by queue."""
+        return (holders.values() for holders in self._holders.values() if holders)
 
     def holders_in(self, own: str) -> Iterable[Job]:
         """Waiting jobs with held capacity of the queue with this account."""
@@ -249,7 +269,7 @@ class Draft:
             self.ledger.hold(placement, shape, sign)
         held = tuple(self.held_for(job))
         self._held_below.note(job.priority, held, sign)
-        self.count(job, held, sign)
+        self.count(job, held, sign, surplus=False)
 
     def _fixed(self, job: Job) -> tuple[Worker, ...]:
         """Staying workers of the active job's fixed group."""
@@ -259,12 +279,24 @@ class Draft:
         for i, count in node_counts.items():
             self.ledger.take(i, shape, count)
 
-    def _leave(self, job: Job, workers: Iterable[Worker]) -> None:
-        freed = held_by(workers, self.ledger)
+    def _leave(self, job: Job, workers: tuple[Worker, ...], staying: tuple[Worker, ...]) -> None:
+        """Let these workers leave, so that those stay."""
+        usage, before, freed = self.usages[job.id], self.staying(job), held_by(workers, self.ledger)
+        self._staying[job.id] = staying
         if self.shares is not None:
-            self.shares.leave(self.lane(job), freed, pinned=not job.spec.preemptible)
-        if self.usages[job.id].takeable:
-            self.victim_table.take(job.id, self._staying[job.id], self._fixed(job), freed)
+            self.shares.leave(self.lane(job), freed)
+            if not job.spec.preemptible:
+                unkept = usage.kept_of(before) + tuple(worker for worker in workers if worker.fixed)
+                self.shares.pin(self.lane(job), held_by(unkept, self.ledger), -1)
+                self.shares.pin(self.lane(job), held_by(usage.kept_of(staying), self.ledger), 1)
+        if usage.takeable:
+            offered, fixed = usage.offered_of(staying), self._fixed(job) if job.spec.preemptible else ()
+            if not job.spec.preemptible:  # older workers may come to be those that it keeps
+                ids = {worker.id for worker in offered}
+                gone = (worker for worker in usage.offered_of(before) if worker.id not in ids)
+                self.victim_table.take(job.id, offered, fixed, held_by(gone, self.ledger))
+            else:
+                self.victim_table.take(job.id, offered, fixed, freed)
         for i, amount in freed:
             self.ledger.come(i, amount)
         self.openings += 1

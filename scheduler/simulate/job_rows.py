@@ -1,7 +1,7 @@
 """Workloads in the simulator's own format: a CSV file with a column per field, or YAML with a list of `jobs`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
@@ -63,7 +63,7 @@ class JobRow(Row):
     user: Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
     #: Path of a queue of `--queues`.
     queue: Annotated[str, StringConstraints(max_length=PATH_LENGTH_MAX, pattern=f"{PATH_PATTERN}|^$")] = ""
-    preemptible: bool = True
+    preemptible: bool | Literal["surplus"] = True
     oversell: bool = False
     #: Speed of its workers on slots that they share, in relation to slots of their own.
     shared_speed: float = Field(default=1.0, ge=1e-6, le=1)
@@ -98,7 +98,8 @@ class JobRow(Row):
             shape=shape_of(self, oversell=self.oversell),
             time_limit_seconds=self.time_limit_seconds,
             queue=self.queue,
-            preemptible=self.preemptible,
+            preemptible=self.preemptible is True,
+            surplus_preemptible=self.preemptible == "surplus",
             preferred_workers=self.preferred_workers,
             expected_seconds=self.expected_seconds,
         )

@@ -7,7 +7,7 @@ from scheduler.model.booking import Booking
 from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job
+from scheduler.model.job import Job, JobSpec
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.report import Report, Usage, Window
@@ -15,7 +15,7 @@ from scheduler.model.worker import Worker
 from scheduler.store.database_access import DatabaseAccess
 from scheduler.store.queries import accounts, browse, report, slot_usage
 from scheduler.store.records import JobFilter, JobPage, WorkerPage
-from scheduler.store.requests import bookings
+from scheduler.store.requests import bookings, submit
 
 EVERY_JOB = JobFilter()
 
@@ -32,6 +32,14 @@ class QueryMethods(DatabaseAccess):
         """The job that was submitted under this key."""
         with self._database.read() as connection:
             return browse.find_job(connection, client_key)
+
+    def find_submitted(self, specs: Sequence[JobSpec]) -> dict[str, JobId]:
+        """By client key, the jobs that were submitted before under keys of these.
+
+        Raises `Conflict` for a key of another user's job.
+        """
+        with self._database.read() as connection:
+            return submit.known_keys(connection, specs)
 
     def list_jobs(
         self, wanted: JobFilter = EVERY_JOB, after: int | None = None, limit: int = 100, *, descending: bool = False

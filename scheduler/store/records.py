@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scheduler.errors import UserError
 from scheduler.model.audit import AuditRecord
 from scheduler.model.data import DataSet
-from scheduler.model.identity import UserToken
+from scheduler.model.identity import Identity, UserToken
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, JobSpec
 from scheduler.model.job_state import JobState
@@ -75,6 +75,10 @@ class Recurring:
     created_at: float
     #: The newest time of the expression that was submitted for.
     last_run_at: float | None = None
+    #: Who created it; None: nobody knows, as it was created before that was stored.
+    submitter: Identity | None = None
+    #: Why no job was submitted for the time that is due; None: nothing is due, or it was not tried yet.
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from scheduler.model.booking import Booking
 from scheduler.model.data import ShardSetAside
 from scheduler.model.data_queue import DataQueue
+from scheduler.model.identity import Identity
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import JobSpec
@@ -99,14 +100,16 @@ class SqlStore(EngineMethods, QueryMethods, IdentityMethods, QueueMethods):
 
     # Recurring jobs
 
-    def add_recurring(self, cron: str, timezone: str, spec: JobSpec, now: float) -> int:
+    def add_recurring(
+        self, cron: str, timezone: str, spec: JobSpec, now: float, submitter: Identity | None = None
+    ) -> int:
         """Store a recurring job; its id. Neither expression nor timezone is checked here.
 
         Raises `InvalidInput` for a queue that does not exist.
         """
         with self._database.write() as connection:
             queues.check_named(connection, spec.queue)
-            return recurring.add(connection, cron, timezone, spec, now)
+            return recurring.add(connection, cron, timezone, spec, now, submitter)
 
     def get_recurring(self, recurring_id: int) -> Recurring | None:
         with self._database.read() as connection:
@@ -125,6 +128,11 @@ class SqlStore(EngineMethods, QueryMethods, IdentityMethods, QueueMethods):
         """Remember that jobs of all times up to this one have been submitted."""
         with self._database.write() as connection:
             recurring.mark_run(connection, recurring_id, fire_time)
+
+    def refuse_recurring(self, recurring_id: int, why: str, now: float) -> None:
+        """Remember why its job is not submitted for the time that is due."""
+        with self._database.write() as connection:
+            recurring.refuse(connection, self._statements, recurring_id, why, now)
 
     def resume_recurring(self, recurring_id: int, since: float) -> None:
         """Submit jobs of the times from this one on, also of those for which some were submitted."""

@@ -1,5 +1,7 @@
 """Workloads that others published do better here than there. In virtual time, so that it is the same everywhere."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks import elasticdl, kueue, paddle_edl
@@ -80,3 +82,16 @@ def test_many_short_workloads_are_done_soon_after_the_earliest_possible_moment()
         result = kueue.play(jobs, kueue.NODES, queues=queues)
         assert {each.state for each in result.jobs} == {JobState.SUCCEEDED}
         assert all_done(result) <= excess * bound
+
+
+def test_a_queue_that_others_have_borrowed_from_gets_its_slots_back() -> None:
+    """One queue has small workloads, the five others have more important ones."""
+    every = kueue_workload(Kueue(cohorts=1, workloads=60), Linear(), seed=0)
+    jobs = [
+        each
+        for each in every.submissions
+        if (each.spec.queue == "cohort-1/queue-1") == each.spec.name.startswith("small")
+    ]
+    pooled = kueue.play(kueue.pooled(replace(every, submissions=tuple(jobs))), "1x120:cohort")
+    queued = kueue.play(jobs, "1x120:cohort", queues=every.queues)
+    assert mean_wait(queued, "small") < 0.01 < mean_wait(pooled, "small")

@@ -117,6 +117,12 @@ def test_show_tells_workers_and_what_was_asked_for(sched: Sched, daemon: Daemon)
     until(daemon, job, "CANCELLED")
 
 
+def test_a_job_of_which_only_the_surplus_is_preemptible_says_so(sched: Sched, daemon: Daemon) -> None:
+    job = submitted(sched, "safe", "--preemptible-surplus")
+    assert view(sched, job)["preemptible"] == "surplus"
+    assert "(preemptible beyond its minimum)" in sched("show", str(job)).ok().out
+
+
 def test_priority_may_be_negative_and_scale_changes_either_bound(sched: Sched, daemon: Daemon) -> None:
     job = submitted(sched, "changed", "--node-selector", "zone=nowhere")
     assert sched("priority", str(job), "-5").ok().out == f"job {job}: priority set to -5\n"

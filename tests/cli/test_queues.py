@@ -73,6 +73,8 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
     [
         (("create", "Lab"), "PATH: each name must be 1 to 63 of"),
         (("create", "a", "--limit", "many"), "--limit: must be a whole number, or none, not 'many'"),
+        (("create", "a", "--weight", "nan"), "--weight: must be a number, or none, not 'nan'"),
+        (("set", "a", "--weight", "inf"), "--weight: must be a number, or none, not 'inf'"),
         (("create", "a", "--limit", "4", "--limit", "5"), "--limit: must be a number of slots, or GPU=SLOTS"),
         (("create", "a", "--limit", "4", "--limit", "none"), "--limit: none takes all away"),
         (("create", "a", "--limit", "4", "--guarantee", "5"), "--guarantee: of * must be at most the limit 4, not 5"),

@@ -128,6 +128,10 @@ def test_a_relative_workdir_is_named_in_full_only_to_the_submitters_machine(
     [
         (Flags(), "no command given: give a command after --"),
         (Flags(command=["a"], shell="b"), "--shell: cannot be combined"),
+        (
+            Flags(command=["a"], preemptible=False, surplus_preemptible=True),
+            "--preemptible-surplus: cannot be combined",
+        ),
         (Flags(command=["a"], workers="1", min_workers=1), "--workers: cannot be combined"),
         (Flags(command=["a"], workers="x"), "--workers: 'x' is not a valid number"),
         (Flags(command=["a"], grace_seconds="x"), "--grace: 'x' is not a valid duration"),
@@ -139,6 +143,11 @@ def test_what_does_not_go_together_is_refused(flags: Flags, said: str) -> None:
     with pytest.raises(UserError) as caught:
         built(flags)
     assert str(caught.value).startswith(said)
+
+
+def test_an_option_makes_only_the_surplus_preemptible() -> None:
+    request = built(Flags(command=["a"], surplus_preemptible=True), {"preemptible": True}, "job.yaml")
+    assert request["preemptible"] == "surplus"
 
 
 def test_a_file_without_a_command_is_named() -> None:

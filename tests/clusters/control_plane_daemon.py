@@ -106,9 +106,15 @@ class Site:
 
 @contextmanager
 def site_of(
-    plane: ControlPlane, directory: Path, *, ready: bool = True, policy: Mapping[str, Any] | None = None, **changes: Any
+    plane: ControlPlane,
+    directory: Path,
+    *,
+    ready: bool = True,
+    policy: Mapping[str, Any] | None = None,
+    http: Mapping[str, Any] | None = None,
+    **changes: Any,
 ) -> Iterator[Site]:
-    """`policy`: settings of the planner; `changes`: those of Kubernetes."""
+    """`policy`: settings of the planner; `http`: of the address; `changes`: those of Kubernetes."""
     with ExitStack() as stack:
         plane.add_node("a")
         stack.callback(plane.core.delete_node, "a")
@@ -121,7 +127,7 @@ def site_of(
             "stale_seconds": STALE_SECONDS,
             **changes,
         }
-        settings_of = {"cluster": "kubernetes", "kubernetes": named, "policy": policy or {}}
+        settings_of = {"cluster": "kubernetes", "kubernetes": named, "policy": policy or {}, "http": http or {}}
         daemon = stack.enter_context(running_daemon(directory, ready=ready, **settings_of))
         site = Site(plane, daemon, named["namespace"])
         yield site

@@ -18,7 +18,7 @@ from tests.faults.sandbox import Sandbox
 #: How many fault seeds are recorded, from 0 on.
 SEEDS = 1000
 #: Features that came later than the record.
-UNRECORDED = frozenset({"queues"})
+UNRECORDED = frozenset({"queues", "surplus preemptible"})
 _SIZES: tuple[PolicyName, ...] = ("elastic", "fifo")
 _ADAPTDL = {f"{case.policy}{'-tuned' if case.tuned else ''}": case for case in adaptdl.CASES}
 #: Workloads in virtual time, named for their benchmarks.

@@ -73,7 +73,7 @@ GIVEN = {
     "EngineSettings": "scheduler/config/settings.py",
     "TypedDict": "scheduler/http/routes/webhooks.py",
     "_seconds": "scheduler/config/settings.py",
-    "_bytes_max": "scheduler/config/settings.py",
+    "_bytes_max": "scheduler/config/http_settings.py",
     "parse_json": "scheduler/http/json.py",
     "Request": "scheduler/http/schemas/fields.py",
 }

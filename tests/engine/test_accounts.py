@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scheduler.clusters.simulated.process import Behaviour
-from scheduler.config import PolicySettings, Settings
+from scheduler.config import PolicySettings, RetentionSettings, Settings
 from scheduler.engine.tick import Step
 from scheduler.model.account import HOUR_SECONDS, AccountKey, AccountSum
 from scheduler.model.event import EventKind
+from scheduler.model.ids import NodeName
 from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.queue import ANY_GPU, Queue
@@ -106,6 +108,8 @@ def lived_through(world: World, seed: int) -> Integral:
             )
         elif action < 0.45 and world.submitted:
             world.ask_cancel(draw.choice(world.submitted))
+        elif action < 0.5:
+            world.node("b", slots=4, gpu_type=draw.choice(("L4", "A10")))
         elif action < 0.6:
             world.tick_until(draw.choice(list(Step)))
             integral.look()
@@ -242,6 +246,38 @@ def test_a_node_that_gets_other_gpus_moves_what_is_held_to_their_account(w: Worl
     assert {each.gpu_type for each in usage(w)} == {"L4", "H100"}
     assert w.engine.world is not None
     assert sum(each.slots for each in w.engine.world.holdings.values()) == 2
+
+
+def test_a_job_keeps_the_gpu_types_that_its_nodes_had(tmp_path: Path) -> None:
+    kept = Settings(state_dir=tmp_path, retention=RetentionSettings(nodes_seconds=100.0))
+    w = World(tmp_path, settings=kept)
+    w.node("a", slots=4, gpu_type="L4")
+    w.node("b", slots=1, gpu_type="A10")
+    behaviour = Behaviour(runtime=Runtime.COMMAND, work_seconds=160)
+    job = w.job("j", workers=4, user="ann", behaviour=behaviour, runtime=Runtime.COMMAND)
+    w.advance(20)
+    w.node("a", slots=4, gpu_type="H100")
+    w.advance(60)
+    w.expect(job, JobState.SUCCEEDED)
+    by_type = usage(w, ("gpu_type",))
+    assert {each.gpu_type for each in by_type} == {"L4", "H100"}
+
+    def of_job() -> dict[str | None, Any]:
+        return {each.gpu_type: pytest.approx(each.held) for each in usage(w, ("gpu_type", "job")) if each.job == job}
+
+    assert of_job() == {each.gpu_type: each.held for each in by_type}
+    w.cluster.lose_node(NodeName("a"), listed=False)
+    w.tick()
+    w.advance(200)
+    assert {node.name for node in w.store.list_nodes()} == {"b"}
+    assert of_job() == {each.gpu_type: each.held for each in by_type}
+    w.store.purge(0.0, 0.0)
+    assert of_job() == {each.gpu_type: each.held for each in by_type}
+    assert w.store.purge(w.clock.now(), 0.0).jobs == 1
+    assert usage(w, ("gpu_type",)) == by_type
+    with garbage.connected(f"sqlite:///{w.store.file}") as session:
+        assert session.execute("SELECT DISTINCT node FROM node_types").fetchall() == [("b",)]
+    w.close()
 
 
 def test_a_row_of_what_is_held_that_cannot_be_read_is_written_anew(w: World, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What workers are told at their launch."""
 
+from scheduler.engine.apply.launch import LaunchContext, start_worker
 from scheduler.engine.ports import StartWorker
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
@@ -52,3 +53,17 @@ def test_an_exported_variable_takes_the_place_of_a_default(w: World) -> None:
         w.ask(IntentKind.CANCEL, job_id)
         w.settle()
     assert [name in env for env in environments] == [True, False, True]
+
+
+def test_workers_get_what_they_trust_the_daemon_by_as_it_is_at_their_launch(w: World) -> None:
+    w.node("a", slots=1)
+    job = w.job("j", env=(("SCHED_CA", "of the job"), ("HOME", "/home/ann")))
+    w.settle()
+    trusted = {"SCHED_CA": "first.pem"}
+    context = LaunchContext("https://s:1", lambda _: "token", w.directory, trust=lambda: trusted)
+    for name in ("first.pem", "second.pem"):
+        trusted["SCHED_CA"] = name
+        found = dict(start_worker(w.get(job), w.get(job).workers[0], context).env)
+        assert (found["SCHED_CA"], found["HOME"]) == (name, "/home/ann")
+    plain = LaunchContext("http://s:1", lambda _: "token", w.directory)
+    assert dict(start_worker(w.get(job), w.get(job).workers[0], plain).env)["SCHED_CA"] == "of the job"

@@ -26,6 +26,7 @@ FEATURES: dict[str, Feature] = {
     "runtimes": jobs.runtimes,
     "heartbeats": jobs.heartbeats,
     "not preemptible": jobs.not_preemptible,
+    "surplus preemptible": jobs.surplus_preemptible,
     "time limits": jobs.time_limits,
     "failing": jobs.failing,
     "without program": jobs.without_program,

@@ -47,8 +47,9 @@ class Readers:
         now, leader = self._run.clock.now(), self._run.leader
         if self._next_at is None or now < self._next_at:
             return
-        self._next_at = now + CALL_SECONDS if self._anybody_left() else None
-        asked = [] if leader.away else [self._ask(job_id, worker) for job_id, worker in self._working()]
+        working = self._working()
+        self._next_at = now + CALL_SECONDS if working or self._anybody_left() else None
+        asked = [] if leader.away else [self._ask(job_id, worker) for job_id, worker in working]
         if not asked:
             return
         try:

@@ -8,13 +8,14 @@ from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job
-from scheduler.model.job_state import JobState, WaitReason
+from scheduler.model.job_state import TERMINAL_STATES, JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.queue import ANY_GPU
 from scheduler.policy.capacity.request import fits_empty
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.checks.queue_accounts import Accounts
 from scheduler.policy.published.view import fixed_size
+from scheduler.store.records import JobFilter
 from tests.invariants.broken import hold
 from tests.invariants.sizes import most_workers
 
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 
 #: Retries, quarantines and graces of any plan fit into this, beside the work of its jobs.
 SETTLE_SECONDS_MAX = 3000.0
-STEP_SECONDS = 30.0
+#: Until the world may be at rest for the first time, and from one look at it to the next.
+FIRST_STEP_SECONDS, STEP_SECONDS = 30.0, 10.0
+#: From then on users cancel jobs at work that need at least so long: waiting for these shows nothing new.
+PATIENCE_SECONDS, LONG_SECONDS = 60.0, 100.0
 STILL_TICKS = 5
+_OPEN = JobFilter(states=tuple(state for state in JobState if state not in TERMINAL_STATES))
 #: What comes of users and of clocks, and not of decisions.
 _OF_OTHERS = frozenset({EventKind.JOB_CHANGED, EventKind.CLOCK_JUMPED, EventKind.CLOCK_CONFIRMED})
 
@@ -45,39 +50,49 @@ def settle(run: "Run") -> None:
 
 
 def _come_to_rest(run: "Run") -> None:
-    ended: set[JobId] = set()
-    passed = STEP_SECONDS
-    run.advance(STEP_SECONDS)
-    while restless := _restless(run, ended):
+    passed = FIRST_STEP_SECONDS
+    run.advance(FIRST_STEP_SECONDS)
+    while restless := _restless(run):
+        if passed >= PATIENCE_SECONDS:
+            _cancel_long_jobs(run)
         passed += STEP_SECONDS
         in_time = passed <= SETTLE_SECONDS_MAX + run.scenario.work_seconds
         hold(in_time, "I10", f"after {passed:g} s: {'; '.join(restless)}")
         run.advance(STEP_SECONDS)
 
 
+def _cancel_long_jobs(run: "Run") -> None:
+    active = run.engine.world.active if run.engine.world is not None else {}
+    for job_id, arrival in zip(run.submitted, run.scenario.arrivals, strict=True):
+        if job_id in active and (arrival.behaviour.work_seconds or 0.0) >= LONG_SECONDS:
+            run.ask(IntentKind.CANCEL, job_id=job_id)
+
+
 def _wait_for_crowded_slots(run: "Run") -> list[JobId]:
     """Jobs that start whenever crowded slots are shared again, and might crowd them anew, without end."""
     nodes = [node for node in run.store.list_nodes() if node.schedulable]
-    jobs = (job for job_id in run.submitted if (job := run.store.get_job(job_id)) is not None)
-    waiting = (job for job in jobs if job.state is JobState.QUEUED)
+    waiting = (job for job in _open_jobs(run) if job.state is JobState.QUEUED)
     return [job.id for job in waiting if most_workers(job, nodes, Node.fits_shared) >= job.min_workers]
 
 
-def _restless(run: "Run", ended: set[JobId]) -> list[str]:
-    """Why the world is not at rest yet, one line for each; jobs that are seen to have `ended` are added to those."""
+def _open_jobs(run: "Run") -> tuple[Job, ...]:
+    """Jobs that have not ended, as they are stored."""
+    page = run.store.page_of_jobs(_OPEN, limit=1000)
+    hold(not page.unreadable, "I10", f"cannot be read: {page.unreadable}")
+    return page.jobs
+
+
+def _restless(run: "Run") -> list[str]:
+    """Why the world is not at rest yet, one line for each."""
     if run.engine.world is None or not run.leader.leads or run.leader.away:
         return ["no daemon leads"]
     nodes = run.store.list_nodes()
     found = [f"job {job_id} is in the inbox" for job_id in _in_inbox(run)]
-    for job_id in run.submitted:
-        if job_id in ended:
-            continue
-        job = run.store.get_job(job_id)
-        assert job is not None
-        if job.state.terminal:
-            ended.add(job_id)
-        elif not (job.state is JobState.SUSPENDED or _waits_rightly(run, job, nodes)):
-            found.append(f"job {job.id} is {job.state} ({job.wait_reason}) {job.detail}")
+    found += (
+        f"job {job.id} is {job.state} ({job.wait_reason}) {job.detail}"
+        for job in _open_jobs(run)
+        if job.state is not JobState.SUSPENDED and not _waits_rightly(run, job, nodes)
+    )
     found += (f"booking {name} is not over" for name in run.engine.world.bookings)
     found += (f"{node.name} is quarantined" for node in nodes if node.intent is NodeIntent.QUARANTINED)
     found += (f"{node.name} is taken to have what is gone" for node in nodes if _has_more(run, node))

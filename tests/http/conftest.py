@@ -45,3 +45,13 @@ def still_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         loaded.submit()
         loaded.advance(1)
         yield loaded
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Iterator[Site]:
+    """A site whose users are known by their tokens; its client is an administrator."""
+    site = Site(tmp_path, token=TOKEN)
+    with site.served():
+        site.client.headers["authorization"] = f"Bearer {TOKEN}"
+        yield site
+    site.close()

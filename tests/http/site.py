@@ -143,7 +143,7 @@ class Site(World):
         )
         started = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         started.start()
-        self.url = url_of(bound)
+        self.url = url_of(bound, self.settings.http)
         try:
             with httpx.Client(base_url=self.url, timeout=SECONDS_MAX, verify=_NO_TLS) as self.client:
                 yield self

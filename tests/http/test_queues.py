@@ -1,8 +1,7 @@
 """Queues over HTTP: what is set and refused, whose jobs come where, and what a queue takes."""
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,8 @@ from scheduler.http.admission.queues import into_queues
 from scheduler.http.schemas.queue_requests import MEMBERS_MAX
 from scheduler.model.event import EventKind
 from scheduler.model.identity import IdentifiedBy, Identity, Role
-from tests.http.site import TOKEN, Site
+from scheduler.model.queue_tree import Queues, default_queue
+from tests.http.site import Site
 from tests.specs import spec_of
 from tests.store import garbage
 
@@ -27,16 +27,6 @@ FIELDS: dict[str, Any] = {
     "budget": 5000,
     "members": ["@lab", "ann"],
 }
-
-
-@pytest.fixture
-def known(tmp_path: Path) -> Iterator[Site]:
-    """A site whose users are known by their tokens; its client is an administrator."""
-    site = Site(tmp_path, token=TOKEN)
-    with site.served():
-        site.client.headers["authorization"] = f"Bearer {TOKEN}"
-        yield site
-    site.close()
 
 
 def create(site: Site, path: str, **fields: Any) -> None:
@@ -230,26 +220,6 @@ def test_what_a_queue_does_not_take_is_refused_in_one_line(known: Site) -> None:
     assert batch.json()["error"]["field"] == "jobs.1.queue"
 
 
-def test_a_recurring_job_keeps_the_queue_of_its_user(known: Site) -> None:
-    create(known, "lab", members=["ann"])
-    job = {"cron": "0 3 * * *", "job": {"command": "true"}}
-    answer = known.client.post("/v1/recurring", json=job, headers=known.user_header("ann"))
-    assert known.client.get(f"/v1/recurring/{answer.json()['id']}").json()["queue"] == "lab"
-
-
-def test_a_recurring_job_waits_for_room_in_its_queue_and_keeps_no_other_from_being_submitted(site: Site) -> None:
-    create(site, "lab", max_jobs=0)
-    for fields in ({"queue": "lab"}, {}):
-        job = {"cron": "* * * * *", "job": {"command": "true", **fields}}
-        assert site.client.post("/v1/recurring", json=job).status_code == 201
-    site.clock.advance(60)
-    site.recurring.sweep()
-    assert [job.spec.queue for job in site.store.list_jobs()] == [""]
-    site.client.patch("/v1/queues/lab", json={"max_jobs": 1})
-    site.recurring.sweep()
-    assert [job.spec.queue for job in site.store.list_jobs()] == ["", "lab"]
-
-
 def test_a_queue_that_something_names_is_not_deleted(known: Site) -> None:
     create(known, "lab")
     job = {"cron": "0 3 * * *", "job": {"command": "true", "queue": "lab"}}
@@ -268,9 +238,33 @@ def test_a_login_comes_into_the_queue_of_its_group(site: Site) -> None:
     create(site, "lab", members=["@vision"])
     services = replace(site.services, groups_of=lambda login: {"vision"} if login == "ann" else set())
     ann, bob = (Submitter(Identity(name, Role.USER, IdentifiedBy.LOGIN)) for name in ("ann", "bob"))
-    [job] = into_queues(services, ann, [spec_of("j", user="ann")])
-    [other] = into_queues(services, bob, [spec_of("j", user="bob")])
+    [job] = into_queues(services, ann, {"": spec_of("j", user="ann")}).values()
+    [other] = into_queues(services, bob, {"": spec_of("j", user="bob")}).values()
     assert (job.queue, other.queue) == ("lab", "")
+
+
+def test_the_jobs_of_a_batch_come_into_a_queue_that_is_looked_for_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(site, "lab", members=["@vision"])
+    asked: list[str] = []
+
+    def groups_of(login: str) -> set[str]:
+        asked.append(login)
+        return {"vision"}
+
+    looked: list[str] = []
+
+    def looking(queues: Queues, user: str, groups: Collection[str]) -> str:
+        looked.append(user)
+        return default_queue(queues, user, groups)
+
+    monkeypatch.setattr("scheduler.http.admission.queues.default_queue", looking)
+    ann = Submitter(Identity("ann", Role.USER, IdentifiedBy.LOGIN))
+    batch = {f"jobs.{k}.": spec_of(f"j{k}", user="ann") for k in range(100)}
+    placed = into_queues(replace(site.services, groups_of=groups_of), ann, batch)
+    assert {spec.queue for spec in placed.values()} == {"lab"}
+    assert (asked, looked) == (["ann"], ["ann"])
 
 
 def test_a_queue_whose_row_cannot_be_read_takes_no_jobs_until_it_is_replaced(known: Site) -> None:
@@ -299,6 +293,29 @@ def test_a_queue_whose_row_cannot_be_read_takes_no_jobs_until_it_is_replaced(kno
     create(known, "lab", members=["ann"])
     assert submitted(known, ann) == "lab"
     assert submitted(known, dora) is None
+
+
+def test_a_retry_finds_its_job_whatever_has_become_of_the_rules_of_its_queue(known: Site) -> None:
+    create(known, "lab", members=["ann"], priority_max=5)
+    ann, job = known.user_header("ann"), {"command": ["true"], "queue": "lab", "priority": 5}
+
+    def sent(*keys: str) -> tuple[int, Any]:
+        one = known.client.post("/v1/jobs", json={**job, "client_key": keys[0]}, headers=ann)
+        batch = {"jobs": [{**job, "client_key": key} for key in keys]}
+        many = known.client.post("/v1/jobs/batch", json=batch, headers=ann)
+        return one.status_code, many.json()
+
+    assert sent("one") == (201, {"ids": [1]})
+    assert sent("two", "one") == (201, {"ids": [2, 1]})
+    for change, field in (
+        ({"max_jobs": 2}, None),
+        ({"priority_max": 3}, "jobs.2.priority"),
+        ({"priority_max": None, "members": ["bob"]}, "jobs.2.queue"),
+    ):
+        known.client.patch("/v1/queues/lab", json=change).raise_for_status()
+        assert sent("one", "two") == (200, {"ids": [1, 2]})
+        status, answer = sent("one", "two", "new")
+        assert (status, answer["error"]["field"]) == (200, field)
 
 
 def test_members_are_added_and_removed_beside_each_other(site: Site) -> None:

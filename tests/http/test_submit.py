@@ -48,6 +48,14 @@ def test_every_field_of_a_request_reaches_the_job(site: Site) -> None:
     assert site.woken.is_set()
 
 
+def test_what_a_job_says_of_being_preemptible_is_told_as_it_was_given(site: Site) -> None:
+    for given in (True, False, "surplus"):
+        job_id = site.submit(preemptible=given)
+        assert site.client.get(f"/v1/jobs/{job_id}").json()["preemptible"] == given
+    answer = site.client.post("/v1/jobs", json={"command": ["true"], "preemptible": "all"})
+    assert answer.json()["error"]["message"] == "preemptible: must be true, false or surplus, not 'all'"
+
+
 def test_a_string_is_run_by_the_shell_and_workers_sets_both_bounds(site: Site) -> None:
     job = site.store.get_job(site.submit(command="/usr/bin/echo hi && true", workers=3))
     assert job is not None
@@ -84,6 +92,7 @@ def test_a_string_is_run_by_the_shell_and_workers_sets_both_bounds(site: Site) -
         ({"runtime": "torchrun"}, "command"),
         ({"runtime": "horovod", "command": ["horovodrun", "-np", "2", "train.py"]}, "command"),
         ({"preemptible": 1}, "preemptible"),
+        ({"preemptible": "no"}, "preemptible"),
         ({"client_key": ""}, "client_key"),
         ({"data": {"shards": 10**9, "epochs": 10**6}}, "data.shards"),
         ({"data": {"shards": 10**9 + 1}}, "data.shards"),

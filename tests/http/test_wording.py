@@ -17,7 +17,7 @@ from scheduler.http.schemas.requests import JobRequest, parse_request
         ({"max_workers": "many"}, "max_workers: must be an integer, not 'many'"),
         ({"workers": 1.5}, "workers: must be an integer, not 1.5"),
         ({"grace_seconds": "long"}, "grace_seconds: must be a number, not 'long'"),
-        ({"preemptible": "maybe"}, "preemptible: must be true or false, not 'maybe'"),
+        ({"preemptible": "maybe"}, "preemptible: must be true, false or surplus, not 'maybe'"),
         ({"runtime": "mpi"}, "runtime: must be 'command', 'elastic', 'torchrun' or 'horovod', not 'mpi'"),
         ({"name": "x" * 300}, "name: must have at most 128 characters"),
         ({"name": ""}, "name: must not be empty"),

@@ -1,22 +1,24 @@
 """I13 over time: no queue, and no user of one, comes to hold more than a limit; what it had before may stay."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from scheduler.config import PolicySettings
+from scheduler.model.job import Job
 from scheduler.model.world import World as Snapshot
 from scheduler.policy.checks.queue_accounts import Accounts, Key, Slots
 from tests.invariants.broken import hold
 
 
 class LimitsHold:
-    """Remembers what queues held.
+    """Remembers which workers there were.
 
     Not judged: worlds with bookings, whose jobs are above all queues while open, and with held jobs, which come
     back with what they have.
     """
 
     def __init__(self) -> None:
-        self._before: Slots = Counter()
+        self._before: tuple[Job, ...] = ()
         self._limits: frozenset[Key] = frozenset()
         self._policy: PolicySettings | None = None
 
@@ -26,13 +28,18 @@ class LimitsHold:
         self._limits, self._policy = frozenset(), settings
         if settings.name != "elastic" or snapshot.bookings or snapshot.held or snapshot.withheld:
             return
-        accounts, held = Accounts(snapshot, at, settings), Counter[Key]()
-        limits: dict[Key, int] = {}
-        for job in snapshot.active.values():
-            limits |= dict(accounts.limits(job))
-            held += accounts.of_slots(job, ((w.node, len(w.slot_ids)) for w in job.all_workers if not w.shared))
-        self._before, self._limits = held, frozenset(limits)
+        accounts, jobs = Accounts(snapshot, at, settings), tuple(snapshot.active.values())
+        limits = {key: limit for job in jobs for key, limit in accounts.limits(job)}
+        self._before, self._limits = jobs, frozenset(limits)
+        # What was held before counts as it would now, too: a node may have come to be of another GPU type.
+        held, may_stay = _held(jobs, accounts), _held(before, accounts)
         for key in judged & limits.keys():
-            hold(
-                held[key] <= max(limits[key], before[key]), "I13", f"{key[0]} holds {held[key]} slots of {limits[key]}"
-            )
+            most = max(limits[key], may_stay[key])
+            hold(held[key] <= most, "I13", f"{key[0]} holds {held[key]} slots of {limits[key]}")
+
+
+def _held(jobs: Iterable[Job], accounts: Accounts) -> Slots:
+    found: Slots = Counter()
+    for job in jobs:
+        found += accounts.of_slots(job, ((w.node, len(w.slot_ids)) for w in job.all_workers if not w.shared))
+    return found

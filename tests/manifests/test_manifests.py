@@ -7,13 +7,15 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from kubernetes import client
 
 from scheduler.cli.client.connection import find_daemon
-from scheduler.config import KubernetesSettings, load_settings
+from scheduler.config import HttpSettings, KubernetesSettings, load_settings
 from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.daemon.trainingjobs.resource import job_spec, training_job
 from tests.clusters.control_plane import ControlPlane
@@ -217,6 +219,52 @@ def test_prometheus_sends_the_token_that_opens_metrics_alone() -> None:
     assert endpoint["path"] == "/metrics"
     assert endpoint["authorization"]["credentials"].items() <= sources["SCHED_HTTP__METRICS_TOKEN"].items()
     assert sources["SCHED_HTTP__METRICS_TOKEN"]["key"] != sources["SCHED_HTTP__TOKEN"]["key"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_variables_that_name_others_come_after_them(overlay: str) -> None:
+    """Kubernetes leaves a name as it is that stands before its variable."""
+    for container in daemons_pod(overlay)["containers"]:
+        known: set[str] = set()
+        for each in container["env"]:
+            assert set(re.findall(r"\$\((\w+)\)", each.get("value", ""))) <= known
+            known.add(each["name"])
+
+
+def built(folder: Path) -> list[Any]:
+    """What a kustomization makes; this needs no API server."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("there is no kubectl")
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], check=True, capture_output=True, text=True)
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def daemons_pod(overlay: str) -> dict[str, Any]:
+    deployments = (each for each in built(MANIFESTS / "overlays" / overlay) if each["kind"] == "Deployment")
+    found = [each for each in deployments if each["metadata"]["name"] == "sched"]
+    pod: dict[str, Any] = found[0]["spec"]["template"]["spec"]
+    return pod
+
+
+def test_the_component_of_tls_names_files_of_its_secret_and_one_address_for_all() -> None:
+    pod = daemons_pod("postgres-tls")
+    (container,) = pod["containers"]
+    variables = {each["name"].removeprefix("SCHED_HTTP__").lower(): each.get("value") for each in container["env"]}
+    given = {name: variables[name] for name in HttpSettings.model_fields if variables.get(name) is not None}
+    settings = HttpSettings(**given)
+    (volume,) = (each for each in pod["volumes"] if each["name"] == "tls")
+    (mount,) = (each for each in container["volumeMounts"] if each["name"] == "tls")
+    files = {settings.tls_certificate: "tls.crt", settings.tls_key: "tls.key", settings.tls_ca: "ca.crt"}
+    assert all(path == Path(mount["mountPath"], name) for path, name in files.items())
+    assert not volume["secret"]["defaultMode"] & 0o007, "the daemon refuses a key that all may read"
+    assert {container[probe]["httpGet"]["scheme"] for probe in ("livenessProbe", "readinessProbe")} == {"HTTPS"}
+    assert str(variables["advertised_url"]).startswith("https://")
+    (monitor,) = built(MANIFESTS / "extras" / "service-monitor-tls")
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"]["serverName"] == urlsplit(settings.workers_url or "").hostname
+    assert endpoint["tlsConfig"]["ca"]["secret"] == {"name": volume["secret"]["secretName"], "key": "ca.crt"}
+    assert endpoint["authorization"]["credentials"]["key"] == "metrics-token"
 
 
 def test_the_admission_policy_asks_for_what_the_settings_give_to_workers() -> None:

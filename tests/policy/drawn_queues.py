@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler.config import PolicySettings
 from scheduler.model.queue import ANY_GPU
+from tests.policy.drawn_worlds import PREEMPTIBLE
 from tests.policy.worlds import NOW, Cluster
 
 #: Inner queues of `a`, those inside `a/a`, and so on.
@@ -85,7 +86,7 @@ def add_job(
         "workers": (low, low + draw(st.sampled_from((0, 0, 1, 3, 8)))),
         "slots_per_worker": draw(st.sampled_from(shapes)),
         "priority": draw(st.integers(0, 2)),
-        "preemptible": not pinned or draw(st.sampled_from((True, True, True, False))),
+        **(draw(st.sampled_from(PREEMPTIBLE)) if pinned else {}),
         "queue": draw(st.sampled_from(paths)),
         "user": draw(st.sampled_from(USERS)),
         "gpu_type": draw(st.sampled_from(types)),

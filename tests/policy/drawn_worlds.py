@@ -10,6 +10,15 @@ from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState
 from tests.policy.worlds import CORDONED, DRAINING, NOW, Cluster
 
+#: What a job says of being preemptible, as fields of its spec.
+PREEMPTIBLE: tuple[dict[str, bool], ...] = (
+    {},
+    {},
+    {},
+    {"preemptible": False},
+    {"preemptible": False, "surplus_preemptible": True},
+)
+
 
 @st.composite
 def clusters(
@@ -45,7 +54,7 @@ def random_fields(draw: st.DrawFn, shapes: tuple[int, ...], limits: tuple[float 
         "workers": (low, low + draw(st.sampled_from((0, 0, 1, 3)))),
         "slots_per_worker": draw(st.sampled_from(shapes)),
         "priority": draw(st.integers(0, 3)),
-        "preemptible": draw(st.sampled_from((True, True, True, False))),
+        **draw(st.sampled_from(PREEMPTIBLE)),
         "time_limit_seconds": draw(st.sampled_from(limits)),
         "queued_at": NOW - draw(st.integers(0, 7200)),
         "runtime": draw(st.sampled_from((Runtime.ELASTIC, Runtime.COMMAND))),

@@ -28,7 +28,6 @@ def test_without_queues_nothing_is_lent_and_with_them_jobs_of_none_borrow_all() 
     held = {("", "H100"): 3}
     assert lent({}, held) == {("", "H100"): 0}
     assert lent(queues(lab={ANY_GPU: 4}), held) == {("", "H100"): 3}
-    assert lent_parts(queues(lab={}), {("lab", "H100"): 0}) == {("lab", "H100"): 0}, "of nothing, nothing is lent"
 
 
 def test_what_a_queue_holds_beyond_its_guarantee_is_lent_by_type_in_proportion() -> None:
@@ -44,29 +43,32 @@ def test_a_guarantee_of_a_type_covers_that_type_and_is_a_part_of_the_one_of_any(
     assert lent(both, {("lab", "H100"): 2, ("lab", "L4"): 3}) == {("lab", "H100"): 0, ("lab", "L4"): 1}
 
 
+def test_a_guarantee_of_any_type_is_used_up_by_that_of_a_type_inside_it() -> None:
+    held = {("lab/vision", "H100"): 2, ("lab/vision", "L4"): 4}
+    inner = queues(lab={ANY_GPU: 3, "H100": 2}, lab_vision={ANY_GPU: 9})
+    assert lent(inner, held) == {("lab/vision", "H100"): 0, ("lab/vision", "L4"): 3}
+    typed = queues(lab={ANY_GPU: 1, "H100": 2}, lab_vision={ANY_GPU: 9})
+    assert lent(typed, held) == {("lab/vision", "H100"): 0, ("lab/vision", "L4"): 4}
+
+
+def test_who_holds_nothing_or_is_in_a_queue_that_is_gone_uses_no_guarantee() -> None:
+    tree = queues(lab={ANY_GPU: 4})
+    assert lent_parts(tree, {("lab", "H100"): 0}) == {("lab", "H100"): 0.0}
+    assert lent(tree, {("gone", "H100"): 3, ("lab", "H100"): 4}) == {("gone", "H100"): 3, ("lab", "H100"): 0}
+
+
 def test_inner_queues_use_the_guarantee_of_the_outer_one_and_are_promised_no_more_than_it() -> None:
     tree = queues(lab={ANY_GPU: 8}, lab_vision={ANY_GPU: 2}, lab_text={})
     assert lent(tree, {("lab/text", ""): 8}) == {("lab/text", ""): 0}
     assert lent(tree, {("lab/vision", ""): 2, ("lab/text", ""): 8}) == {("lab/vision", ""): 0, ("lab/text", ""): 2}
+    unused = queues(lab={ANY_GPU: 4}, lab_vision={ANY_GPU: 9}, lab_text={})
+    assert lent(unused, {("lab/vision", ""): 2, ("lab/text", ""): 4}) == {("lab/vision", ""): 0, ("lab/text", ""): 2}
     less = queues(lab={ANY_GPU: 2}, lab_vision={ANY_GPU: 8})
     assert lent(less, {("lab/vision", ""): 8}) == {("lab/vision", ""): 6}
     own = queues(lab={}, lab_vision={ANY_GPU: 8})
     assert lent(own, {("lab/vision", ""): 9}) == {("lab/vision", ""): 1}
     more = queues(lab={ANY_GPU: 8}, lab_vision={ANY_GPU: 2}, lab_text={})
     assert lent(more, {("lab/vision", ""): 4, ("lab/text", ""): 8}) == {("lab/vision", ""): 0.8, ("lab/text", ""): 3.2}
-
-
-def test_where_an_outer_queue_promises_less_than_an_inner_one_its_guarantee_of_a_type_stays_whole() -> None:
-    tree = queues(lab={ANY_GPU: 4, "H100": 2}, lab_vision={ANY_GPU: 8})
-    assert lent(tree, {("lab/vision", "H100"): 1, ("lab/vision", "L4"): 6}) == {
-        ("lab/vision", "H100"): 0,
-        ("lab/vision", "L4"): 3,
-    }
-    tree = queues(lab={ANY_GPU: 2, "H100": 2}, lab_vision={ANY_GPU: 8})
-    assert lent(tree, {("lab/vision", "H100"): 2, ("lab/vision", "L4"): 3}) == {
-        ("lab/vision", "H100"): 0,
-        ("lab/vision", "L4"): 3,
-    }
 
 
 @given(GUARANTEES, GUARANTEES, GUARANTEES, HELD)

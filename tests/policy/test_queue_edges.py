@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.model.fixed import FixedGroup
+from scheduler.model.ids import JobId
 from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.plan import Start, StopJob
 from scheduler.model.shape import WorkerShape
@@ -133,3 +134,12 @@ def test_a_limit_of_a_type_holds_for_a_fixed_group_that_names_none() -> None:
     c.waiting(1, workers=1, queue="left", gpu_type="H100", fixed=FixedGroup(2, ("serve",), shape=WorkerShape()))
     made = c.step()
     assert all(name == "h" for action in made.actions if isinstance(action, Start) for name, _ in action.fixed)
+
+
+def test_a_job_that_a_limit_by_type_never_lets_start_keeps_no_room_from_others() -> None:
+    beside = FixedGroup(3, ("serve",), shape=WorkerShape(1))
+    c = Cluster().node("h", 5, gpu_type="H100").queue("lab").queue("lab/one", guarantee={"*": 8, "H100": 8})
+    c.queue("lab/one/deep", limit={"*": 4, "H100": 2}).queue("lab/two")
+    c.waiting(1, fixed=beside, preemptible=False, queue="lab/one/deep")
+    c.waiting(2, workers=3, gpu_type="H100", queue="lab/two")
+    assert c.actions() == [Start(JobId(2), (("h", 3),))]

@@ -7,15 +7,19 @@ import copy
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.plan import Plan, Reserve, Shrink, StopJob
 from scheduler.model.queue import ANY_GPU
+from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.checks.queue_accounts import Accounts
 from scheduler.policy.queues.entitlement import Entitlement
@@ -219,3 +223,58 @@ def test_a_queue_gets_no_more_by_more_jobs(c: Cluster) -> None:
     before, after = held_by(settled(c)), held_by(settled(split))
     differ = {account: (before[account], after[account]) for account in before | after}
     assert all(abs(a - b) <= 1 for a, b in differ.values()), "but for who has the odd slot"
+
+
+@settings(max_examples=80)
+@given(c=PLAIN, data=st.data())
+def test_a_job_that_can_never_start_takes_no_part_in_the_division(c: Cluster, data: st.DataObject) -> None:
+    """The others are entitled to what they would be entitled to without it, and lose nothing for it."""
+    before = c.plan()
+    queue = data.draw(st.sampled_from([each.path for each in c.queues]))
+    largest = max(node.slots for node in c.nodes.values())
+    hopeless: list[dict[str, Any]] = [
+        {"slots_per_worker": largest + 1},
+        {"gpu_type": "none of this cluster"},
+        {"workers": sum(node.slots for node in c.nodes.values()) + 1},
+        {"selector": {"zone": "nowhere"}, "workers": (1, 9)},
+    ]
+    limits = [limit for each in c.queues if each.path == queue for kind, limit in each.limit if kind == ANY_GPU]
+    hopeless += [{"workers": (limit + 1, limit + 9)} for limit in limits]
+    if not any(each.guarantee for each in c.queues):
+        hopeless.append({"preemptible": False})
+    fields = data.draw(st.sampled_from(hopeless))
+    c.waiting(999, queue=queue, priority=9, **fields)
+    after = c.plan()
+    assert after.actions == before.actions
+    told = {(share.path, share.user): share for share in after.shares}
+    for share in before.shares:
+        assert told[share.path, share.user] == share
+    new = [share for key, share in told.items() if key not in {(each.path, each.user) for each in before.shares}]
+    assert all(share.wanted == 0 for share in new)
+
+
+@pytest.mark.parametrize(
+    "hopeless",
+    [
+        {"workers": (5, 9)},
+        {"workers": (4, 9), "user": "ann"},
+        {"preemptible": False},
+        {"slots_per_worker": 9},
+        {"fixed": FixedGroup(1, ("true",), shape=WorkerShape(slots=9))},
+    ],
+)
+def test_a_job_that_rules_of_its_queue_or_nodes_never_let_start_is_not_divided_for(hopeless: dict[str, Any]) -> None:
+    c = Cluster().node("a", 8).queue("left", limit=4, user_limit=3).queue("right")
+    c.waiting(1, queue="left", **hopeless).waiting(2, workers=(1, 8), queue="right")
+    assert [(share.path, share.entitled) for share in c.plan().shares] == [("right", 8)]
+
+
+def test_what_no_node_could_hold_of_a_job_is_not_divided() -> None:
+    c = Cluster().node("a", 2, gpu_type="H100").node("b", 14, gpu_type="A100").queue("left").queue("right")
+    c.waiting(1, workers=(1, 14), queue="left", gpu_type="H100")
+    c.waiting(2, workers=(1, 16), queue="right", gpu_type="A100")
+    shares = {share.path: share for share in c.plan().shares}
+    assert (shares["left"].wanted, shares["left"].entitled) == (2, 2)
+    assert shares["right"].entitled == 14
+    c.settle()
+    assert (c.size(1), c.size(2)) == (2, 14)

@@ -261,18 +261,22 @@ def test_no_victim_is_of_the_wrong_type_or_on_a_node_where_it_does_not_help() ->
     assert c.plan().actions == (), "two slots at most: no node would have four"
 
 
-def test_what_is_lent_is_divided_department_by_department() -> None:
+def test_what_is_lent_is_divided_department_by_department_until_its_owner_needs_it() -> None:
     """Story 3 of Kueue's fair sharing: 300 lent slots become 150 and 150, inside the first 30, 30 and 90."""
     c = Cluster()
     for k in range(30):
         c.node(f"n{k:02}", 10)
     for path, weight in (("first", 1.0), ("first/a", 1.0), ("first/b", 1.0), ("first/c", 3.0), ("second", 1.0)):
         c.queue(path, weight=weight)
+    c.queue("owner", guarantee=300)
     c.running(1, on=dict.fromkeys(list(c.nodes), 10), workers=(1, 300), queue="first/c")
     c.waiting(2, workers=(1, 90), queue="first/a").waiting(3, workers=(1, 90), queue="first/b")
     c.waiting(4, workers=(1, 300), queue="second")
     c.settle()
     assert running(c) == {1: 90, 2: 30, 3: 30, 4: 150}
+    c.waiting(5, workers=(1, 300), queue="owner")
+    c.settle()
+    assert running(c) == {5: 300}
 
 
 def test_no_queues_no_change() -> None:
@@ -333,6 +337,18 @@ def test_gangs_that_fit_a_share_take_it_in_one_plan_and_larger_ones_keep_nobody_
     assert c.settle() == 0
 
 
+@pytest.mark.parametrize("fair_stop_seconds", [None, 0.0])
+def test_a_job_beyond_the_part_of_its_queue_stops_nobody_over_and_over(fair_stop_seconds: float | None) -> None:
+    """Kueue's issue 3779: a queue that had borrowed most stopped the only job of another one in a loop."""
+    c = Cluster(PolicySettings(fair_stop_seconds=fair_stop_seconds)).node("a", 30)
+    c.queue("one", guarantee=15).queue("two", guarantee=15).queue("spare")
+    c.running(1, on={"a": 25}, workers=25, queue="one").running(2, on={"a": 5}, workers=5, queue="spare")
+    c.waiting(3, workers=5, queue="one")
+    assert c.step().actions == ()
+    assert c.settle() == 0
+    assert running(c) == {1: 25, 2: 5}
+
+
 def test_queues_that_hold_equal_parts_go_by_what_they_have_used_of_late_for_their_weight() -> None:
     def first(half_life_seconds: float, weight: float) -> set[int]:
         c = Cluster(PolicySettings(usage_half_life_seconds=half_life_seconds)).node("a", 1)
@@ -351,3 +367,32 @@ def test_a_fixed_group_of_any_type_keeps_off_a_type_of_which_the_workers_use_up_
     beside = FixedGroup(2, ("ps",), shape=WorkerShape(slots=2))
     c.waiting(1, workers=1, slots_per_worker=2, gpu_type="l4", queue="lab", fixed=beside)
     assert c.actions() == [Start(JobId(1), (("l", 1),), fixed=(("h", 2),))], "with all on l, it would be 6 of 4"
+
+
+def beside_a_blocked_job(**limits: float) -> Cluster:
+    """A job of one queue waits for its own to end; another one's slots all belong to one of its two inner queues."""
+    c = Cluster().node("a", 8).node("b", 8).node("c", 8).queue("other").queue("lab").queue("lab/a").queue("lab/b")
+    c.running(1, on={"a": 8}, workers=8, queue="other").waiting(2, workers=12, queue="other")
+    return c.running(3, on={"b": 8, "c": 8}, workers=(1, 16), queue="lab/a", **limits)
+
+
+def test_a_job_that_waits_in_another_queue_keeps_no_inner_queue_from_its_share() -> None:
+    c = beside_a_blocked_job()
+    c.settle()
+    assert running(c) == {1: 8, 3: 16}
+    c.waiting(4, workers=(1, 8), queue="lab/b")
+    c.settle()
+    assert running(c) == {1: 8, 3: 6, 4: 6}, "half of what the lab is entitled to, each"
+
+
+def test_what_a_blocked_job_is_promised_is_passed_on_to_nobody_who_would_hold_it_longer() -> None:
+    c = beside_a_blocked_job(time_limit_seconds=LONG_AGO + 3600.0)
+    c.waiting(4, workers=(4, 8), queue="lab/b")
+    made = c.plan()
+    assert [a for a in made.actions if isinstance(a, Shrink)] == []
+
+
+def test_beside_a_blocked_job_less_important_jobs_of_its_own_queue_give_way_as_ever() -> None:
+    c = beside_a_blocked_job().waiting(4, workers=(4, 4), queue="lab/a", priority=9)
+    c.settle()
+    assert running(c) == {1: 8, 3: 12, 4: 4}

@@ -73,15 +73,23 @@ def test_a_job_counts_in_all_its_accounts_until_it_has_left() -> None:
     assert (of.held("lab"), of.held("lab/one")) == ((3,), (3,))
     assert [of.room(one, (count,)) for count in (1, 2)] == [True, False]
     assert [of.pins(one, (count,)) for count in (1, 2)] == [True, False]
-    of.leave(one, slots(2), pinned=True)
+    of.leave(one, slots(2))
     assert (of.held("lab"), of.held("lab/one")) == ((1,), (1,))
     assert [of.room(one, (count,)) for count in (1, 2)] == [True, False], "what is leaving is in use"
-    assert [of.pins(one, (count,)) for count in (3, 4)] == [True, False]
     assert of.lacking(one, (3,)) == []
     assert of.lacking(one, (4,)) == [Quota("lab", 0, 1)]
+
+
+def test_what_nobody_may_take_counts_until_somebody_may() -> None:
+    of = shares(Cluster().queue("lab", guarantee=4), {"lab": ((4, 4),)})
+    one = lane(of, "lab")
+    of.put(one, slots(3), 1, pinned=True)
     of.put(one, slots(1), -1, pinned=False)
-    assert of.held("lab") == (0,)
-    assert [of.pins(one, (count,)) for count in (3, 4)] == [True, False], "the job that left may be preempted"
+    of.pin(one, slots(1), -1)
+    assert (of.held("lab"), [of.pins(one, (count,)) for count in (2, 3)]) == ((2,), [True, False])
+    of.leave(one, slots(2))
+    of.pin(one, slots(1), 1)
+    assert (of.held("lab"), [of.pins(one, (count,)) for count in (1, 2)]) == ((0,), [True, False])
 
 
 def test_the_queue_that_holds_the_least_part_is_first_and_one_that_lacks_a_guarantee_is_before_all() -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scheduler.model.plan import Action, Plan, Reserve
 from scheduler.policy.queues.entitlement import Entitlement
 from scheduler.policy.queues.shares import Shares, Standing
-from scheduler.policy.queues.tree import Lane, Tree
-from scheduler.policy.queues.turns import Turns
+from scheduler.policy.queues.tree import TOP, Lane, Tree
+from scheduler.policy.queues.turns import FIRST, Turns
 from scheduler.policy.start.hopes import Hopes
 from scheduler.policy.start.parked import Parked
 from tests.policy.drawn_queues import queued_clusters
@@ -58,6 +58,26 @@ def test_the_queue_that_is_first_is_the_first_of_all_as_slots_and_jobs_come_and_
         if first is not None:
             assert first[0] == min(map(place, there))
             assert first[0] in [place(lane) for lane in there if lane.own == first[1]]
+
+
+@given(shares_of(), st.permutations(LANES))
+def test_each_queue_has_a_turn_and_jobs_above_all_queues_have_the_first(shares: Shares, lanes: list[Lane]) -> None:
+    turns, served = Turns(shares), list[str]()
+    for lane in (*lanes, TOP):
+        turns.add(lane)
+    assert turns.first() == (FIRST, TOP.own)
+    while (first := turns.first()) is not None:
+        served.append(first[1])
+        turns.remove(first[1])
+    assert served[0] == TOP.own
+    assert sorted(served) == sorted(lane.own for lane in (*LANES, TOP))
+
+
+def test_without_queues_all_jobs_have_one_turn() -> None:
+    turns = Turns(None)
+    assert turns.first() is None
+    turns.add(TOP)
+    assert turns.first() == (FIRST, TOP.own)
 
 
 @given(queued_clusters())

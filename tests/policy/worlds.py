@@ -65,7 +65,8 @@ class Cluster:
             spots = [w.node + ("+" if w.shared else "") + ("" if w.wanted else "!") for w in j.workers]
             lines.append(
                 f"job {j.id} {j.state} prio {j.priority} {j.min_workers}-{j.max_workers} x{j.shape.slots} {spots} "
-                f"preemptible={j.spec.preemptible} limit={j.spec.time_limit_seconds} submitted={j.submitted_at - NOW} "
+                f"preemptible={j.spec.preemptible} surplus={j.spec.surplus_preemptible} "
+                f"limit={j.spec.time_limit_seconds} submitted={j.submitted_at - NOW} "
                 f"{j.wait_reason} {j.wait_for} reserved={j.reservation} gpu_type={j.shape.gpu_type} "
                 f"queue={j.spec.queue!r} user={j.spec.user!r}"
             )

@@ -24,6 +24,7 @@ from tests.eventually import eventually
 MANIFESTS = ROOT / "manifests"
 SECONDS_MAX = 180.0
 SECRET = "the-token-that-opens-everything"
+_POD_SECURITY = "pod-security.kubernetes.io/enforce"
 _SUBMIT = {"apiGroups": [GROUP], "resources": [PLURAL], "verbs": ["get", "list", "create", "delete"]}
 
 
@@ -91,8 +92,8 @@ def worker(*containers: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def two_tenants(where: TestCluster, directory: Path) -> Iterator[Tenants]:
-    """All of it, and nothing of it is left afterwards."""
+def two_tenants(where: TestCluster, directory: Path, trusted: bool = False) -> Iterator[Tenants]:
+    """All of it, and nothing of it is left afterwards. `trusted`: templates of both may hold anything."""
     core, name = where.core, f"tenants-{secrets.token_hex(4)}"
     system, *others = (f"{name}-{part}" for part in ("system", "ann", "bob"))
     rights = client.RbacAuthorizationV1Api(core.api_client)
@@ -107,6 +108,8 @@ def two_tenants(where: TestCluster, directory: Path) -> Iterator[Tenants]:
             _apply_workers(where.kubeconfig, namespace, system)
             rights.create_namespaced_role(namespace, {"metadata": {"name": "submit"}, "rules": [_SUBMIT]})
             _bind(rights, namespace, "submit", "user", namespace)
+            if trusted:
+                core.patch_namespace(namespace, {"metadata": {"labels": {_POD_SECURITY: "privileged"}}})
         scheduler = _kubeconfig(where, system, "sched", directory)
         tenants = [Tenant(core, each, _kubeconfig(where, each, "user", directory)) for each in others]
         for tenant in tenants:
@@ -118,6 +121,7 @@ def two_tenants(where: TestCluster, directory: Path) -> Iterator[Tenants]:
             "resource": RESOURCE,
             "instance": "sched",
             "service_account": "sched-worker",
+            "trust_templates": trusted,
         }
         daemon = stack.enter_context(running_daemon(directory, cluster="kubernetes", kubernetes=settings))
         stack.callback(_finish, tenants)

@@ -201,6 +201,19 @@ def test_odd_names_of_keys_are_refused_in_one_line(lab: Lab, kid: Any) -> None:
     assert "its header must name a key (kid) in printable ASCII" in refused(lab, token)
 
 
+def test_a_token_without_the_name_of_a_key_means_the_only_one(tmp_path: Path, lab: Lab) -> None:
+    for key in lab.issuer.keys:
+        assert lab.whoami(bearer(key.sign_without_kid(lab.claims())))["user"] == "ann"
+        other = SigningKey.new(key.kid, key.algorithm).sign_without_kid(lab.claims())
+        assert f"its signature is not that of the only key for {key.algorithm} of the issuer" in refused(lab, other)
+    two = [SigningKey.new("first"), SigningKey.new("second")]
+    with Issuer(two).listening() as issuer, lab_at(tmp_path, issuer) as several:
+        assert several.whoami(several.header())["user"] == "ann"
+        for key in two:
+            message = refused(several, key.sign_without_kid(several.claims()))
+            assert message.endswith(f"its key (kid): the issuer {issuer.url} has 2 keys for ES256 now")
+
+
 @pytest.mark.parametrize("kid", ["../../keys/first", "first' OR '1'='1", "%s%n{0}", "first ", "FIRST", "https://x/"])
 def test_names_of_keys_are_no_paths_or_queries(lab: Lab, kid: str) -> None:
     message = lab.refused(bearer(lab.issuer.keys[-1].sign(lab.claims(), kid=kid)))

@@ -38,9 +38,8 @@ T = TypeVar("T")
 
 # Surrogates are not text, and PostgreSQL's text has no NUL.
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
-integers = st.integers(-(2**31), 2**31)
+integers, counts = st.integers(-(2**31), 2**31), st.integers(0, 2**62)
 sizes = st.integers(1, 100_000)
-counts = st.integers(0, 2**62)
 times = st.floats(0, 1e11).map(bounds.MOMENT.nearest)
 pairs = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
 job_ids = st.integers(1, 2**62).map(JobId)
@@ -117,6 +116,7 @@ specs = whole(
     grace_seconds=within(bounds.GRACE),
     heartbeat_seconds=maybe(within(bounds.HEARTBEAT)),
     preemptible=st.booleans(),
+    surplus_preemptible=st.booleans(),
     preferred_workers=maybe(sizes),
     expected_seconds=maybe(within(bounds.DURATION)),
     speedup=curves(bounds.SPEED),

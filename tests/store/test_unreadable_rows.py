@@ -23,6 +23,7 @@ from tests.world import World
 SPOILT: dict[str, tuple[str, Any]] = {
     "jobs": ("labels", "[["),
     "workers": ("slot_ids", "[["),
+    "node_types": ("since", "x"),
     "nodes": ("labels", "[["),
     "intents": ("kind", "NONSENSE"),
     "bookings": ("workers", 0),

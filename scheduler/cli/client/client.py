@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from scheduler.cli.client.certificates import refusal, trusting
+from scheduler.cli.client.certificates import NO_FILES, refusal, trusting
 from scheduler.cli.client.connection import NOBODY_THERE, Connection
 from scheduler.cli.exits import Cut, Refused, Unavailable, Unreachable
 from scheduler.errors import Conflict, InvalidInput, NotFound, SchedulerError, UserError
@@ -119,6 +119,8 @@ class Client:
                 f"the daemon at {self.connection.url} did not answer within {seconds:g} s: check its log"
             ) from None
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            if (why := refusal(error)) is not None:  # certificates of clients are judged after the handshake
+                raise Unreachable(_nobody_there(self.connection, why)) from None
             raise Cut(f"the daemon at {self.connection.url} broke off the connection: {error}") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unreachable(f"the daemon at {self.connection.url} sent an invalid response: {error}") from None
@@ -128,9 +130,9 @@ class Client:
 
 
 def _checking(connection: Connection) -> "bool | ssl.SSLContext":
-    """How the daemon's certificate is checked. Raises `InvalidInput` for a file that holds none to check it with."""
+    """How the daemon's certificate is checked. Raises `InvalidInput` for a file that cannot be used."""
     encrypted = connection.url.startswith("https:")
-    return trusting(connection.ca) if encrypted and connection.ca is not None else encrypted
+    return trusting(connection.tls) if encrypted and connection.tls != NO_FILES else encrypted
 
 
 def login_name() -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from scheduler.bounds import TOKEN_PATTERN
+from scheduler.cli.client.certificates import NO_FILES, TlsFiles
 from scheduler.cli.client.login import login_file, read_login
 from scheduler.errors import InvalidInput
 
@@ -35,8 +36,7 @@ class Connection:
     token_hint: str = _TOKEN_HINT
     #: UNIX socket by which the daemon is asked; None: by its address.
     socket: Path | None = None
-    #: File with the certificates that vouch for the daemon's; None: those of the system do.
-    ca: Path | None = None
+    tls: TlsFiles = NO_FILES
 
     @property
     def loopback(self) -> bool:
@@ -73,7 +73,7 @@ def find_daemon(
     url: str | None,
     token: str | None,
     state_dir: Path | None,
-    ca: Path | None = None,
+    tls: TlsFiles = NO_FILES,
     system_socket: Path = SYSTEM_SOCKET,
 ) -> Connection:
     """How to ask the daemon: as given, else as `sched login` stored it, else as the daemon of this machine wrote it.
@@ -86,7 +86,7 @@ def find_daemon(
     Raises `InvalidInput` for an address or a token that cannot be one, and `UserError` for a login that cannot be used.
     """
     found = _find(url, token, state_dir, system_socket)
-    return found if ca is None else replace(found, ca=ca)
+    return replace(found, tls=tls.over(found.tls))
 
 
 def _find(url: str | None, token: str | None, state_dir: Path | None, system_socket: Path) -> Connection:
@@ -95,10 +95,10 @@ def _find(url: str | None, token: str | None, state_dir: Path | None, system_soc
     if login is not None and given in (None, login.url):
         origin = f"from {login_file()}"
         if token is not None:
-            return replace(connection_to(login.url, token, origin), ca=login.ca)
+            return replace(connection_to(login.url, token, origin), tls=login.tls)
         stored = checked_token(login.token, str(login_file()))
         hint = f"{origin}: use sched login again"
-        return replace(connection_to(login.url, stored, origin, hint), ca=login.ca)
+        return replace(connection_to(login.url, stored, origin, hint), tls=login.tls)
     directory = (state_dir or DEFAULT_STATE_DIR).expanduser()
     if given is not None:
         return _with_written_token(connection_to(given, token), directory)

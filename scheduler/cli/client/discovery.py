@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from scheduler.cli.client.certificates import TlsFiles, trusting
 from scheduler.cli.client.connection import Connection, find_daemon
 from scheduler.errors import SchedulerError
 
 _TIMEOUT_SECONDS = 10.0
-_PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+_PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 
 
 def print_hosts_at_once(words: list[str]) -> bool:
@@ -25,7 +26,10 @@ def print_hosts_at_once(words: list[str]) -> bool:
     state_dir = os.environ.get("SCHED_STATE_DIR")
     try:
         connection = find_daemon(
-            os.environ.get("SCHED_URL"), os.environ.get("SCHED_TOKEN"), Path(state_dir) if state_dir else None
+            os.environ.get("SCHED_URL"),
+            os.environ.get("SCHED_TOKEN"),
+            Path(state_dir) if state_dir else None,
+            TlsFiles.read(os.environ),
         )
         body = _hosts(connection, words[1])
     except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException, SchedulerError):
@@ -39,9 +43,9 @@ def print_hosts_at_once(words: list[str]) -> bool:
 def _hosts(connection: Connection, job: str) -> bytes | None:
     """What discover_hosts answers; None unless that is a list of hosts."""
     url = urlsplit(connection.base_url)
-    if url.scheme != "http" or (not connection.loopback and any(os.environ.get(name) for name in _PROXIES)):
+    if not connection.loopback and any(os.environ.get(name) for name in _PROXIES):
         return None
-    link = http.client.HTTPConnection(url.hostname or "", url.port or 80, timeout=_TIMEOUT_SECONDS)
+    link = _link(url.scheme, url.hostname or "", url.port, connection)
     if connection.socket is not None:
         link.sock = socket.socket(socket.AF_UNIX)
         link.sock.settimeout(_TIMEOUT_SECONDS)
@@ -66,3 +70,10 @@ def _hosts(connection: Connection, job: str) -> bytes | None:
         return answer(f"/{job}/discover_hosts", "text/plain")
     finally:
         link.close()
+
+
+def _link(scheme: str, host: str, port: int | None, connection: Connection) -> http.client.HTTPConnection:
+    if scheme == "https":
+        trust = trusting(connection.tls)
+        return http.client.HTTPSConnection(host, port or 443, timeout=_TIMEOUT_SECONDS, context=trust)
+    return http.client.HTTPConnection(host, port or 80, timeout=_TIMEOUT_SECONDS)

@@ -6,9 +6,12 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from scheduler.cli.client.certificates import NO_FILES, TlsFiles
 from scheduler.errors import UserError
 
 _FILE_BYTES_MAX = 64 * 1024
+#: Of `TlsFiles`, kept by their names.
+_FILES = ("ca", "cert", "key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +20,7 @@ class Login:
 
     url: str
     token: str
-    #: File with the certificates that vouch for the daemon's; None: those of the system do.
-    ca: Path | None = None
+    tls: TlsFiles = NO_FILES
 
 
 def login_file() -> Path:
@@ -39,12 +41,14 @@ def read_login() -> Login | None:
         raise UserError(f"{path}: other users can read the token in it: chmod 600 it, or use sched logout")
     try:
         document = json.loads(text)
-        url, token, ca = document["url"], document["token"], document.get("ca")
+        url, token = document["url"], document["token"]
+        files = {name: document[name] for name in _FILES if name in document}
     except (ValueError, KeyError, TypeError, AttributeError):
-        url = token = ca = None
-    if not isinstance(url, str) or not isinstance(token, str) or not isinstance(ca, str | None):
+        url = token = None
+        files = {}
+    if not all(isinstance(each, str) for each in (url, token, *files.values())):
         raise UserError(f"{path}: is damaged: use sched login again, or sched logout")
-    return Login(url, token, None if ca is None else Path(ca))
+    return Login(url, token, TlsFiles(**{name: Path(file) for name, file in files.items()}))
 
 
 def write_login(login: Login) -> Path:
@@ -62,8 +66,9 @@ def write_login(login: Login) -> Path:
 
 
 def _document(login: Login) -> dict[str, str]:
-    named = {"url": login.url, "token": login.token}
-    return named if login.ca is None else {**named, "ca": str(login.ca.absolute())}
+    named = {name: getattr(login.tls, name) for name in _FILES}
+    files = {name: str(path.absolute()) for name, path in named.items() if path is not None}
+    return {"url": login.url, "token": login.token, **files}
 
 
 def forget_login() -> bool:

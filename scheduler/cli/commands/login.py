@@ -32,19 +32,19 @@ def login(
     session: Session,
     url: Annotated[str, typer.Argument(metavar="URL", help="Address of the daemon.")],
 ) -> None:
-    """Store the address of a daemon, a token and --ca, which other commands then use.
+    """Store the address of a daemon, a token, and --ca, --cert and --key, which other commands then use.
 
     The token is asked for without being shown, or read from stdin where that is no terminal. The daemon must accept it.
     --url, --token and --state-dir, and their variables, go before the stored login.
     """
-    connection = replace(connection_to(checked_url(url), _read_token()), ca=session.ca)
+    connection = replace(connection_to(checked_url(url), _read_token()), tls=session.tls)
     if not connection.url.startswith("https:") and not connection.loopback:
         note(f"the token travels unencrypted to {connection.url}: use https where others share the network")
     with Client(connection) as client:
         view = client.get("/v1/whoami")
     if view["identified_by"] in ("nothing", "login"):
         raise UserError(f"{connection.url} has no tokens: it takes you for {_who(view)} without one, nothing is stored")
-    path = write_login(Login(connection.url, connection.token or "", connection.ca))
+    path = write_login(Login(connection.url, connection.token or "", connection.tls))
     if session.json:
         emit_json(view)
     else:

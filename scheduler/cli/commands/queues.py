@@ -1,5 +1,6 @@
 """`sched queue`: the queues among which the slots of the cluster are divided."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -233,8 +234,11 @@ def _number(text: str | None, option: str, kind: type[int] | type[float]) -> tup
     if text is None or text == _NONE:
         return () if text is None else (None,)
     try:
-        return (kind(text),)
-    except ValueError:
+        number = kind(text)
+        if not math.isfinite(number):
+            raise ValueError
+        return (number,)
+    except (ValueError, OverflowError):
         noun = "a whole number" if kind is int else "a number"
         raise InvalidInput(option, f"must be {noun}, or {_NONE}, not {text!r}") from None
 

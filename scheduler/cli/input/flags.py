@@ -113,6 +113,14 @@ class Flags:
     preemptible: Annotated[
         bool | None, _rule("preemptible", "--preemptible/--not-preemptible", hint=" (default: yes)")
     ] = None
+    surplus_preemptible: Annotated[
+        bool,
+        _rule(
+            "preemptible",
+            "--preemptible-surplus",
+            text="Allow them to take the slots of workers beyond its minimum only.",
+        ),
+    ] = False
     time_limit_seconds: Annotated[
         str | None, _rule("time_limit_seconds", "--time-limit", metavar=_DURATION, hint=": 90s, 45m, 1h30m, 2d")
     ] = None
@@ -152,5 +160,7 @@ def option_of(annotation: Any) -> str:
     return names[0].partition("/")[0] if names else ""
 
 
+#: Flags that are another way to give a field.
+_BESIDES = frozenset({"shell", "surplus_preemptible"})
 #: The option that sets a field of a request, for messages.
-OPTION_OF = {each.name: option_of(each.type) or each.name for each in fields(Flags) if each.name != "shell"}
+OPTION_OF = {each.name: option_of(each.type) or each.name for each in fields(Flags) if each.name not in _BESIDES}

@@ -71,6 +71,8 @@ def _given(flags: Flags) -> dict[str, Any]:
         raise UserError("--workers: cannot be combined with --min or --max")
     if flags.shell is not None and flags.command:
         raise UserError("--shell: cannot be combined with a command after --")
+    if flags.surplus_preemptible and flags.preemptible is not None:
+        raise UserError("--preemptible-surplus: cannot be combined with --preemptible or --not-preemptible")
     given = {}
     for field, option in OPTION_OF.items():
         value = getattr(flags, field)
@@ -79,6 +81,8 @@ def _given(flags: Flags) -> dict[str, Any]:
             given[field] = value if read is None else read(value, option)
     if flags.shell is not None:
         given["command"] = flags.shell
+    if flags.surplus_preemptible:
+        given["preemptible"] = "surplus"
     if "workers" in given:
         given["min_workers"], given["max_workers"] = given.pop("workers")
     return given

@@ -35,6 +35,8 @@ STATE_STYLES = {
     "LOST": "red",
     "READY": "green",
 }
+#: What is told of a job beside its priority, by what its field `preemptible` says.
+_PREEMPTIBLE = {True: "", False: " (not preemptible)", "surplus": " (preemptible beyond its minimum)"}
 _JOB_COLUMNS = (
     Column("ID", right=True),
     Column("NAME", fold=True),
@@ -100,7 +102,7 @@ def job_table(jobs: list[View], recurring: list[View], now: float) -> "Renderabl
             str(each["priority"]),
             bounds(each),
             ago(each.get("next_run_at"), now),
-            f"{each['cron']} {each['timezone']}",
+            f"{each['cron']} {each['timezone']}" + (f"; not submitted: {each['refusal']}" if each["refusal"] else ""),
             each.get("queue") or "-",
         ]
         for each in recurring
@@ -227,7 +229,7 @@ def job_fields(view: View, now: float) -> "RenderableType":
         ("detail", view["detail"]),
         ("exit code", _text(view["exit_code"])),
         ("user", view["user"]),
-        ("priority", f"{view['priority']}" + ("" if view["preemptible"] else " (not preemptible)")),
+        ("priority", f"{view['priority']}" + _PREEMPTIBLE[view["preemptible"]]),
         ("workers", size(view)),
         ("resources per worker", _needs(view)),
         ("fixed group", _fixed(view)),
@@ -316,6 +318,7 @@ def recurring_fields(view: View, now: float) -> "RenderableType":
         ("schedule", f"{view['cron']} ({view['timezone']})"),
         ("next run", when(view["next_run_at"], now)),
         ("last run", when(view["last_run_at"], now)),
+        ("not submitted", view["refusal"] or ""),
         ("user", view["user"]),
         ("workers", bounds(view)),
         ("priority", str(view["priority"])),

@@ -165,6 +165,9 @@ def _status_schema() -> Schema:
 def _structural(field: Schema, parts: Schema) -> Schema:
     """A field's JSON schema as Kubernetes takes it: one type, no null, no patterns of names, nothing by reference."""
     shapes = [shape for shape in field.get("anyOf", [field]) if shape.get("type") != "null"]
+    if {"boolean", "string"} == {shape.get("type") for shape in shapes}:  # Kubernetes has no type for both
+        words = [shape["const"] for shape in shapes if "const" in shape]
+        return {"x-kubernetes-preserve-unknown-fields": True, "enum": [True, False, *words], **_default(field)}
     shape = shapes[-1]  # of a string and a list, the list
     if "anyOf" in shape:
         return _structural(shape, parts)
@@ -192,9 +195,11 @@ def _structural(field: Schema, parts: Schema) -> Schema:
         kept |= {"minimum": shape["exclusiveMinimum"], "exclusiveMinimum": True}
     if "items" in shape:
         kept["items"] = _structural(shape["items"], parts)
-    if field.get("default") not in (None, "", False, 0):
-        kept["default"] = field["default"]
-    return kept
+    return kept | _default(field)
+
+
+def _default(field: Schema) -> Schema:
+    return {} if field.get("default") in (None, "", False, 0) else {"default": field["default"]}
 
 
 def _kept(schema: Schema, *names: str) -> Schema:

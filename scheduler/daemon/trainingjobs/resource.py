@@ -152,7 +152,8 @@ def frozen_fields(spec: JobSpec, job: Job) -> list[str]:
     shape = [
         each.name for each in fields(spec.shape) if getattr(spec.shape, each.name) != getattr(job.shape, each.name)
     ]
-    return [_in_object(name) for name in own if name != "shape"] + [_OF_SHAPE[name] for name in shape]
+    named = dict.fromkeys("preemptible" if name == "surplus_preemptible" else name for name in own if name != "shape")
+    return [*map(_in_object, named), *(_OF_SHAPE[name] for name in shape)]
 
 
 def status_of(

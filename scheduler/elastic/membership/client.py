@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import logging
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -11,6 +13,7 @@ from urllib.parse import urlsplit
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.membership.membership import Membership
 
+_LOG = logging.getLogger("scheduler.elastic")
 #: How long a plain request may take before the scheduler counts as away.
 REQUEST_SECONDS = 5.0
 #: What the scheduler steers a worker by; the rest of a report only tells how far it is.
@@ -78,6 +81,8 @@ class Client:
         self._environment = environment
         self._own_path = f"/v1/jobs/{environment.job}/workers/{environment.worker}"
         self._connection: http.client.HTTPConnection | None = None
+        #: Whether it was said that certificates keep it from being reached.
+        self._told = False
 
     def discover(self, known_generation: int, wait_seconds: int) -> Published:
         """The published list; held by the scheduler until it differs from `known_generation` or the wait is over."""
@@ -150,7 +155,8 @@ class Client:
             except TimeoutError:
                 self._drop()
                 return 0, b""
-            except (OSError, http.client.HTTPException):
+            except (OSError, http.client.HTTPException) as error:
+                self._tell_distrust(error)
                 self._drop()
         return 0, b""
 
@@ -159,12 +165,33 @@ class Client:
             self._drop()
         if self._connection is None:
             parts = urlsplit(self._environment.url)
-            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-            self._connection = kind(parts.hostname or "127.0.0.1", parts.port, timeout=timeout_seconds)
+            address = (parts.hostname or "127.0.0.1", parts.port)
+            if parts.scheme == "https":
+                trust = self._trust()
+                self._connection = http.client.HTTPSConnection(*address, timeout=timeout_seconds, context=trust)
+            else:
+                self._connection = http.client.HTTPConnection(*address, timeout=timeout_seconds)
         self._connection.timeout = timeout_seconds
         if self._connection.sock is not None:
             self._connection.sock.settimeout(timeout_seconds)
         return self._connection
+
+    def _trust(self) -> ssl.SSLContext:
+        """The files are read for each connection, since they are renewed while workers run. Raises `OSError`."""
+        file, data = self._environment.ca, self._environment.ca_data
+        context = ssl.create_default_context(cafile=file, cadata=data if file is None else None)
+        if self._environment.certificate is not None:
+            context.load_cert_chain(self._environment.certificate, self._environment.key)
+        return context
+
+    def _tell_distrust(self, error: Exception) -> None:
+        """Say once what only somebody can change, and no waiting: certificates and their files."""
+        broken_off = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+        wrong = isinstance(error, ssl.SSLError | FileNotFoundError | PermissionError) and not broken_off
+        if wrong and self._environment.url.startswith("https:") and not self._told:
+            self._told = True
+            files = f"SCHED_CA={self._environment.ca or ''} SCHED_CERT={self._environment.certificate or ''}"
+            _LOG.error("no encrypted connection to the scheduler at %s: %s (%s)", self._environment.url, error, files)
 
     def _drop(self) -> None:
         if self._connection is not None:

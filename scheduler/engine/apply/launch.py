@@ -1,6 +1,6 @@
 """The launch of a worker: its command and its environment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class LaunchContext:
     #: Directory below which each job has one of its own, which survives attempts.
     jobs_dir: Path
     host_of: HostOf = nodes_address
+    #: Variables by which workers trust the daemon's certificate, as they are now.
+    trust: Callable[[], Mapping[str, str]] = dict
 
 
 def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorker:
@@ -85,6 +87,7 @@ def _environment(job: Job, worker: Worker, context: LaunchContext) -> dict[str, 
     return {
         "SCHED_URL": context.url,
         "SCHED_TOKEN": context.token_for(job),
+        **context.trust(),
         "SCHED_JOB_ID": str(job.id),
         "SCHED_JOB_NONCE": job.nonce,
         "SCHED_JOB_NAME": job.spec.name,

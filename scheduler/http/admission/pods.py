@@ -1,6 +1,6 @@
 """Jobs whose pods would be more than the settings allow are refused before they are stored."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from scheduler.config import Settings
 from scheduler.errors import InvalidInput
@@ -8,11 +8,11 @@ from scheduler.model.job import JobSpec
 from scheduler.model.pod_permissions import broken_pod_rule
 
 
-def check_pods(settings: Settings, specs: Sequence[JobSpec], prefix: str = "") -> None:
-    """Raise `InvalidInput` for the first such job, if workers are pods. `prefix`: a job's place in the body."""
+def check_pods(settings: Settings, specs: Mapping[str, JobSpec]) -> None:
+    """Raise `InvalidInput` for the first such job, if workers are pods. `specs`: by their places in the body."""
     if settings.cluster != "kubernetes":
         return
-    for index, spec in enumerate(specs):
+    for place, spec in specs.items():
         broken = broken_pod_rule(spec, settings.kubernetes)
         if broken is not None:
-            raise InvalidInput(prefix.format(index) + broken[0], broken[1])
+            raise InvalidInput(place + broken[0], broken[1])

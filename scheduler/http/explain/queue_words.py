@@ -43,6 +43,7 @@ def why_kept_by_queues(job: Job, reason: WaitReason, need: str) -> str:
         case WaitReason.BUDGET_SPENT:
             return f"The budget of {queue}, or of one that contains it, is spent for this month."
         case WaitReason.NOT_GUARANTEED:
-            return f"Not preemptible, and the guarantee of {queue} does not cover it: {need}."
+            what = "Its minimum is not preemptible" if job.spec.surplus_preemptible else "Not preemptible"
+            return f"{what}, and the guarantee of {queue} does not cover it: {need}."
         case _:
             return f"The limit of {queue}, or of one that contains it, does not allow it: {need}."

@@ -16,7 +16,7 @@ export const WAITS = {
   BUDGET_SPENT: "the budget of its queue is spent for this month",
   QUEUE_UNREADABLE: "the row of its queue cannot be read",
   USER_LIMIT: "its user is at the limit of its queue",
-  NOT_GUARANTEED: "it is not preemptible, and the guarantee of its queue is in use",
+  NOT_GUARANTEED: "it, or its minimum, is not preemptible, and the guarantee of its queue is in use",
   POLICY_WITHOUT_FIXED: "the current policy does not support fixed groups",
   NODES_UNAVAILABLE: "suitable nodes are unavailable",
 };

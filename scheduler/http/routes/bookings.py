@@ -1,6 +1,6 @@
 """Bookings: capacity promised for a window of time to the jobs that name it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -137,17 +137,20 @@ def unbook(services: ServicesDep, name: BookingPath) -> Response:
     return JsonResponse(view, status_code=202)
 
 
-def check_bookings(services: Services, specs: Sequence[JobSpec], *, batch: bool = False) -> None:
-    """Raise `InvalidInput` for a job whose booking does not exist, or is not for it, or is too small for it."""
+def check_bookings(services: Services, specs: Mapping[str, JobSpec]) -> None:
+    """Raise `InvalidInput` for a job whose booking does not exist, or is not for it, or is too small for it.
+
+    `specs`: by their places in the body.
+    """
     known: dict[str, Booking | None] = {}
-    for index, spec in enumerate(specs):
+    for place, spec in specs.items():
         if spec.booking is None:
             continue
         if spec.booking not in known:
             known[spec.booking] = services.store.get_booking(spec.booking)
         why = _why_not(spec, known[spec.booking])
         if why is not None:
-            raise InvalidInput(f"jobs.{index}.booking" if batch else "booking", why)
+            raise InvalidInput(f"{place}booking", why)
 
 
 def _why_not(spec: JobSpec, booking: Booking | None) -> str | None:

@@ -51,6 +51,8 @@ class RecurringView(TypedDict):
     last_run_at: float | None
     #: When it runs next; null: never.
     next_run_at: float | None
+    #: Why no job was submitted for the time that is due, which is tried again; null: nothing is.
+    refusal: str | None
 
 
 class RecurringList(TypedDict):
@@ -81,12 +83,12 @@ def add_recurring(request: Request, services: ServicesDep, submitter: SubmitterD
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     wanted = parse_request(RecurringRequest, body)
     spec, _ = keep_export(submitter.claim(wanted.job.spec(), "job."), services.settings, "job.")
-    [spec] = into_queues(services, submitter, [spec], prefix="job.")
-    check_policy(services.settings.policy, [spec], prefix="job.")
-    check_pods(services.settings, [spec], prefix="job.")
+    [spec] = into_queues(services, submitter, {"job.": spec}).values()
+    check_policy(services.settings.policy, {"job.": spec})
+    check_pods(services.settings, {"job.": spec})
     if spec.client_key is not None:
         raise InvalidInput("job.client_key", "must not be given: each run of a recurring job has its own key")
-    schedule = services.recurrence.add(wanted.cron, wanted.timezone, spec)
+    schedule = services.recurrence.add(wanted.cron, wanted.timezone, spec, submitter.identity)
     created(request, f"recurring job r{schedule.recurring.id}")
     view: RecurringAccepted = {"id": f"r{schedule.recurring.id}", "next_run_at": schedule.next_run_at}
     return JsonResponse(view, status_code=201)
@@ -147,4 +149,5 @@ def _view(schedule: Schedule) -> RecurringView:
         "created_at": stored.created_at,
         "last_run_at": stored.last_run_at,
         "next_run_at": schedule.next_run_at,
+        "refusal": stored.refusal,
     }

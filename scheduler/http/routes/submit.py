@@ -1,6 +1,5 @@
 """New jobs, one by one or many at once."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
@@ -9,9 +8,9 @@ from typing_extensions import TypedDict
 
 from scheduler.errors import InvalidInput
 from scheduler.http.admission.export import keep_export
-from scheduler.http.admission.owner import SubmitterDep
+from scheduler.http.admission.owner import Submitter, SubmitterDep
 from scheduler.http.admission.pods import check_pods
-from scheduler.http.admission.queues import into_queues
+from scheduler.http.admission.queues import Placed, into_queues
 from scheduler.http.admission.supported import check_policy
 from scheduler.http.body import BatchBody, JobBody, documented_body
 from scheduler.http.errors import documented
@@ -21,9 +20,9 @@ from scheduler.http.routes.batch import parse_batch
 from scheduler.http.routes.bookings import check_bookings
 from scheduler.http.runtime.audit import created
 from scheduler.http.schemas.requests import JobRequest, parse_request
-from scheduler.http.services import ServicesDep
+from scheduler.http.services import Services, ServicesDep
 from scheduler.model.client_key import broken_key_rule
-from scheduler.model.job import JobSpec
+from scheduler.store.records import Submitted
 
 router = APIRouter(tags=["jobs"])
 
@@ -66,12 +65,7 @@ def submit_job(
             raise InvalidInput("client_key", "differs from the header Idempotency-Key: use only one of them")
         wanted.client_key = idempotency_key
     spec, left_out = keep_export(submitter.claim(wanted.spec()), services.settings)
-    [spec] = into_queues(services, submitter, [spec])
-    _check_keys([spec])
-    check_bookings(services, [spec])
-    check_policy(services.settings.policy, [spec])
-    check_pods(services.settings, [spec])
-    [submitted] = services.store.submit([spec], services.clock.now())
+    [submitted] = _submit(services, submitter, {"": spec})
     created(request, f"job {submitted.id}")
     if submitted.created:
         services.stored([submitted.id])
@@ -90,13 +84,8 @@ def submit_batch(request: Request, services: ServicesDep, submitter: SubmitterDe
     """Submit several jobs in one transaction: all of them or none."""
     settings = services.settings
     jobs = enumerate(submitter.claim_each(parse_batch(body, settings.http)))
-    specs = [keep_export(spec, settings, f"jobs.{index}.")[0] for index, spec in jobs]
-    specs = into_queues(services, submitter, specs, prefix="jobs.{}.")
-    _check_keys(specs, batch=True)
-    check_bookings(services, specs, batch=True)
-    check_policy(settings.policy, specs, prefix="jobs.{}.")
-    check_pods(settings, specs, prefix="jobs.{}.")
-    submitted = services.store.submit(specs, services.clock.now())
+    placed = {(place := f"jobs.{index}."): keep_export(spec, settings, place)[0] for index, spec in jobs}
+    submitted = _submit(services, submitter, placed)
     ids: list[int] = [job.id for job in submitted]
     created(request, f"jobs {min(ids)} to {max(ids)}")
     services.stored([job.id for job in submitted if job.created])
@@ -104,8 +93,28 @@ def submit_batch(request: Request, services: ServicesDep, submitter: SubmitterDe
     return JsonResponse(view, status_code=201)
 
 
-def _check_keys(specs: Sequence[JobSpec], *, batch: bool = False) -> None:
+def _submit(services: Services, submitter: Submitter, specs: Placed) -> list[Submitted]:
+    """Store the jobs that are new, once every rule allows them.
+
+    A retry under a known client key gives the first job, although the rules may have changed since that was submitted.
+    """
+    _check_keys(specs)
+    known = services.store.find_submitted(list(specs.values()))
+    fresh = {place: spec for place, spec in specs.items() if spec.client_key not in known}
+    stored: dict[str, Submitted] = {}
+    if fresh:
+        fresh = into_queues(services, submitter, fresh)
+        check_bookings(services, fresh)
+        check_policy(services.settings.policy, fresh)
+        check_pods(services.settings, fresh)
+        submitted = services.store.submit(list(fresh.values()), services.clock.now())
+        stored = dict(zip(fresh, submitted, strict=True))
+    again = {key: Submitted(job_id, created=False) for key, job_id in known.items()}
+    return [stored.get(place) or again[spec.client_key or ""] for place, spec in specs.items()]
+
+
+def _check_keys(specs: Placed) -> None:
     """Raise `InvalidInput` for a job whose key has a reserved prefix."""
-    for index, spec in enumerate(specs):
+    for place, spec in specs.items():
         if (rule := broken_key_rule(spec.client_key)) is not None:
-            raise InvalidInput(f"jobs.{index}.client_key" if batch else "client_key", rule)
+            raise InvalidInput(f"{place}client_key", rule)

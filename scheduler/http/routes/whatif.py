@@ -112,9 +112,9 @@ class PriorityView(TypedDict):
 def what_if(services: ServicesDep, submitter: SubmitterDep, body: JobBody) -> Response:
     """Predict when, where and with how many workers a job would start, and which jobs would lose workers."""
     claimed = submitter.claim(parse_request(JobRequest, body).spec())
-    [spec] = into_queues(services, submitter, [claimed])
-    check_bookings(services, [spec])
-    check_pods(services.settings, [spec])
+    [spec] = into_queues(services, submitter, {"": claimed}).values()
+    check_bookings(services, {"": spec})
+    check_pods(services.settings, {"": spec})
     with services.compute_slot.turn(TURN_SECONDS):
         world, now = _world(services), services.clock.now()
         found = forecast_spec(world, spec, now, services.settings, services.within(ANSWER_SECONDS))

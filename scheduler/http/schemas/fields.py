@@ -1,6 +1,6 @@
 """Fields that requests have in common, with their limits, and the base class of requests."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
@@ -30,6 +30,13 @@ def _queue_path(path: str) -> str:
     if (rule := broken_path(path)) is not None:
         raise ValueError(rule)
     return path
+
+
+def _preemptible(value: Any) -> Any:
+    """Raises `ValueError` with a message that says what would be right."""
+    if not isinstance(value, bool) and value != "surplus":
+        raise ValueError(f"must be true, false or surplus, not {value!r:.100}")
+    return value
 
 
 def _printable(text: str) -> str:
@@ -70,6 +77,8 @@ WORKDIR = r"^/[^\x00]*$"
 Workdir = Annotated[str, StringConstraints(max_length=4096, pattern=WORKDIR)]
 #: Path that is absolute, or relative to a directory of the submitter.
 AnyWorkdir = Annotated[str, StringConstraints(max_length=4096, pattern=_NO_NUL)]
+#: Whether more important jobs may take slots of a job: all, none, or those of workers beyond its minimum.
+Preemptible = Annotated[bool | Literal["surplus"], BeforeValidator(_preemptible)]
 SpeedAt = Annotated[list[Speed], Field(min_length=2, max_length=2)]
 
 

@@ -34,6 +34,7 @@ from scheduler.http.schemas.fields import (
     GpuType,
     Labels,
     Line,
+    Preemptible,
     QueuePath,
     Request,
     SpeedAt,
@@ -169,7 +170,7 @@ class JobRequest(Request):
     max_retries: int = Field(default=3, ge=0, le=10_000)
     grace_seconds: Grace = 30.0
     heartbeat_seconds: Heartbeat | None = None
-    preemptible: bool = True
+    preemptible: Preemptible = True
     preferred_workers: Workers | None = None
     expected_seconds: Duration | None = None
     speedup: Annotated[list[SpeedAt], Field(max_length=64)] = Field(default_factory=list)
@@ -257,7 +258,8 @@ class JobRequest(Request):
             max_retries=self.max_retries,
             grace_seconds=self.grace_seconds,
             heartbeat_seconds=self.heartbeat_seconds,
-            preemptible=self.preemptible,
+            preemptible=self.preemptible is True,
+            surplus_preemptible=self.preemptible == "surplus",
             preferred_workers=self.preferred_workers,
             expected_seconds=self.expected_seconds,
             speedup=tuple((int(workers), speed) for workers, speed in self.speedup),

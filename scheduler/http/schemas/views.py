@@ -1,6 +1,6 @@
 """Views of jobs and workers. Each is a typed dictionary, so that mypy compares it with its documentation."""
 
-from typing import Any
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
@@ -145,7 +145,7 @@ class JobView(TypedDict):
     time_limit_seconds: float | None
     grace_seconds: float
     heartbeat_seconds: float | None
-    preemptible: bool
+    preemptible: bool | Literal["surplus"]
     preferred_workers: int | None
     expected_seconds: float | None
     speedup: list[tuple[int, float]]
@@ -254,7 +254,7 @@ def job_view(job: Job, reports: ReportBox) -> JobView:
         "time_limit_seconds": spec.time_limit_seconds,
         "grace_seconds": spec.grace_seconds,
         "heartbeat_seconds": spec.heartbeat_seconds,
-        "preemptible": spec.preemptible,
+        "preemptible": "surplus" if spec.surplus_preemptible else spec.preemptible,
         "preferred_workers": spec.preferred_workers,
         "expected_seconds": spec.expected_seconds,
         "speedup": [(workers, speed) for workers, speed in spec.speedup],

@@ -10,11 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
+from scheduler.policy.capacity.barred_nodes import barred_of
 from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger, View
 from scheduler.policy.capacity.placement import FeasibleNodes, NodeCounts, NodeKind, Places, Sites
@@ -245,13 +247,19 @@ def impossible(request: Request, nodes: Collection[Node]) -> WaitReason | None:
     return WaitReason.EXCEEDS_CLUSTER if matched else WaitReason.NO_MATCHING_NODE
 
 
-def fits_empty(nodes: Collection[Node], *wanted: tuple[WorkerShape, int]) -> bool:
-    """Whether these nodes, if empty, would hold all parts at once, of which each is a shape and a number of workers."""
+def fits_empty(nodes: Collection[Node], *wanted: tuple[WorkerShape, int], barred: bool = False) -> bool:
+    """Whether these nodes, if empty, would hold all parts at once, of which each is a shape and a number of workers.
+
+    `barred`: not on nodes from which a shape is barred.
+    """
     nodes = sorted(nodes, key=lambda node: node.name)
     nowhere = Ledger(World(), Journal())
 
+    def closed(shape: WorkerShape) -> frozenset[NodeName]:
+        return barred_of(shape) if barred else frozenset()
+
     def part(shape: WorkerShape, count: int) -> Part:
-        suiting = [(i, node) for i, node in enumerate(nodes) if node.suits(shape)]
+        suiting = [(i, node) for i, node in enumerate(nodes) if node.suits(shape) and node.name not in closed(shape)]
         kinds = [NodeKind(node, node, False, node.slots, 1, [i]) for i, node in suiting]
         return Part(FeasibleNodes(shape, nowhere, kinds, Sites(kinds, len(nodes))), count)
 

@@ -146,6 +146,14 @@ class Headroom:
         lent = None if self._lent is None else self._lent.copy()
         return Headroom(self._rows.copy(), self._bounded, self._spread, lent)
 
+    def without_loans(self) -> "Headroom":
+        """These bounds without what is lent; they follow later uses of this headroom."""
+        return self if self._lent is None else Headroom(self._rows, self._bounded, self._spread)
+
+    def pass_on(self, freed: Held) -> None:
+        """Add what a job that the blocked one does not count on gives up, for the one to which it goes."""
+        pour(self._rows, freed)
+
     def use_beyond(self, lent: Amount, i: int, amount: Amount) -> None:
         """Use the headroom for what an amount exceeds the one `lent`."""
         slots, cpus, memory = add(amount, lent, -1)

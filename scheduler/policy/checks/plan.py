@@ -16,6 +16,7 @@ from scheduler.policy.capacity.ledger import left_of, left_to_share
 from scheduler.policy.capacity.pools import half, other_half, owner_of, placed, placed_by, reserved, shown
 from scheduler.policy.capacity.resources import NOTHING, Amount, add, amount_of, enough, needs
 from scheduler.policy.checks.bookings import check_bookings, inside_booking
+from scheduler.policy.checks.queue_takings import may_be_taken
 from scheduler.policy.checks.queues import check_queues
 from scheduler.policy.checks.world import Violation
 from scheduler.policy.snapshot.order import Order
@@ -159,7 +160,7 @@ def _victims(world: World, plan: Plan, order: Order, now: float, settings: Polic
         if isinstance(action, Shrink):
             leaving[victim.id] += len(set(action.workers))
         inside = inside_booking(world, victim, now, settings)
-        if action.reason in (LeaveReason.BOOKED, StopReason.BOOKED) and (inside or not victim.spec.preemptible):
+        if action.reason in (LeaveReason.BOOKED, StopReason.BOOKED) and (inside or not may_be_taken(victim, action)):
             yield Violation("I11", f"job {victim.id} loses workers for a booking, which may not take them")
         if action.reason not in _TAKEN:
             continue
@@ -169,7 +170,7 @@ def _victims(world: World, plan: Plan, order: Order, now: float, settings: Polic
             yield Violation("I11", f"job {victim.id} loses workers for job {action.for_job} inside its booking")
         if taker is None or (taker.id not in served and not (_shares(action) and taker.id in world.active)):
             yield Violation("I5", f"job {victim.id} loses workers for {action.for_job}, which gets nothing by it")
-        elif not victim.spec.preemptible or not (
+        elif not may_be_taken(victim, action) or not (
             booked or _may_take(taker, victim, action, order, settings) or _makes_room_beside(plan, taker, victim)
         ):
             yield Violation("I5", f"job {victim.id} loses workers for job {taker.id}, which may not take them")

@@ -186,18 +186,22 @@ class Accounts:
         if job.state is JobState.QUEUED and closed:
             return [{}]
         if job.state is JobState.QUEUED:
-            most = self._typed(job, job.max_workers)
-            return [most] if self._certainly_possible(job) else [{}] if self._impossible(job) else [{}, most]
+            if self._never(job):
+                return [{}]
+            sizes = sorted({min(job.max_workers, most) for most in self._fits(job)})
+            possible = [self._typed(job, size) for size in sizes if size >= job.min_workers]
+            return possible if self._certainly_possible(job) else [{}] if self._impossible(job) else [{}, *possible]
         staying = [] if job.state is JobState.STOPPING else [w for w in job.all_workers if w.wanted]
         held = Counter[str]()
         for name, slots in self.open_slots(staying):
             held[ANY_GPU] += slots
             held[self.world.nodes[name].gpu_type or ""] += slots
-        more = job.max_workers - sum(not worker.fixed for worker in staying)
-        if closed or more <= 0 or not job.elastic or job.finishing or job.state not in _SIZED:
+        if closed or not job.elastic or job.finishing or job.state not in _SIZED:
             return [held]
-        most = held + Counter(self._typed(job, more))
-        return [most] if self._certainly_gains(job) else [held, most]
+        size = sum(not worker.fixed for worker in staying)
+        more = sorted({max(min(job.max_workers, most) - size, 0) for most in self._fits(job)})
+        possible = [held + Counter(self._typed(job, each)) for each in more]
+        return possible if self._certainly_gains(job) else [held, *(each for each in possible if each != held)]
 
     def _typed(self, job: Job, workers: int) -> dict[str, int]:
         wanted = Counter({ANY_GPU: workers * job.shape.slots, job.shape.gpu_type or "": workers * job.shape.slots})
@@ -212,6 +216,19 @@ class Accounts:
         told = job.progress.speeds or job.spec.speedup or job.progress.resize_seconds
         waits_for_reports = job.spec.runtime.reports and self._settings.measured_gain
         return not told and not waits_for_reports
+
+    def _never(self, job: Job) -> bool:
+        """Whether a limit is below its minimum, or it is not preemptible and nothing is guaranteed to its queues."""
+        needed = self._typed(job, job.min_workers)
+        if any(needed.get(gpu_type, 0) > limit for (_, gpu_type), limit in self.limits(job)):
+            return True
+        return not job.spec.preemptible and not any(queue.guarantee for queue in self.queues(job))
+
+    def _fits(self, job: Job) -> set[int]:
+        """Numbers of its workers that empty nodes of one GPU type hold at most; several where that is not certain."""
+        if job.shape.oversell:  # on shared slots, too
+            return {self._most(job, self._left), job.max_workers}
+        return {self._most(job, self._left), self._most(job, Node.reduced)}
 
     def _certainly_possible(self, job: Job) -> bool:
         """Whether the minimum surely fits nodes of one GPU type that take workers, if these were empty."""

@@ -71,6 +71,11 @@ def leavers(job: Job, action: Shrink | StopJob) -> tuple[Worker, ...]:
     return tuple(worker for worker in job.workers if worker.id in action.workers)
 
 
+def may_be_taken(victim: Job, action: Shrink | StopJob) -> bool:
+    """Whether the job is one that others may shrink, or stop."""
+    return victim.spec.shrinkable if isinstance(action, Shrink) else victim.spec.preemptible
+
+
 def _takings(world: World, plan: Plan) -> Iterator[_Taking]:
     for action in plan.actions:
         if isinstance(action, Shrink | StopJob) and action.for_job is not None:
@@ -90,7 +95,7 @@ def _parties(accounts: Accounts, taking: _Taking) -> Iterator[Violation]:
         return
     if one_queue or accounts.above_all(victim) or accounts.above_all(taker):
         yield Violation("I14", f"{what} and is not in another queue")
-    if not victim.spec.preemptible:
+    if not may_be_taken(victim, taking.action):
         yield Violation("I14", f"{what} and is not preemptible")
 
 

@@ -1,13 +1,17 @@
 """Invariants of plans where there are queues: limits, takings, and jobs that are not preemptible."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from scheduler.config import PolicySettings
+from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.plan import Grow, Plan, Start
 from scheduler.model.queue import ANY_GPU
 from scheduler.model.queue_tree import nearest
+from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.checks.queue_accounts import Accounts, Slots, given
 from scheduler.policy.checks.queue_takings import check_takings
@@ -60,25 +64,52 @@ def _not_preemptible(accounts: Accounts, gets: list[tuple[Job, Start | Grow]]) -
     Not judged: how far guarantees are met where they exceed what there is, and jobs that return to their minimum or
     move off a draining node or an unhealthy slot.
     """
-    fixed = [(job, action) for job, action in gets if not job.spec.preemptible and not accounts.above_all(job)]
+    kept = [(job, action) for job, action in gets if not job.spec.preemptible and not accounts.above_all(job)]
     more: Slots = Counter()
     judged: set[str] = set()
-    for job, action in fixed:
-        more += accounts.of_slots(job, given(job, action))
+    for job, action in kept:
+        more += accounts.of_slots(job, _kept_of(job, action))
         if isinstance(action, Start) or not _has_to(accounts.world, job):
             guaranteed = [queue.path for queue in accounts.queues(job) if queue.guarantee]
             judged.update(guaranteed)
-            if not guaranteed and any(slots for _, slots in given(job, action)):
+            if not guaranteed and any(slots for _, slots in _kept_of(job, action)):
                 yield Violation("I15", f"job {job.id} is not preemptible and gets slots that no guarantee covers")
     for path in sorted(judged):
         held: Slots = Counter()
         for job in accounts.world.active.values():
             if not job.spec.preemptible and path in accounts.path(job):
-                held += accounts.of_slots(job, accounts.open_slots(w for w in job.all_workers if w.wanted))
+                held += accounts.of_slots(job, accounts.open_slots(_kept_workers(job)))
         most = _guaranteed(accounts.world, path)
+        if _covered_by_types(accounts.world, path, held, more):
+            continue
         if more[path, ANY_GPU] and held[path, ANY_GPU] + more[path, ANY_GPU] > most:
             told = f"hold {held[path, ANY_GPU]} slots and get {more[path, ANY_GPU]} more of {most} guaranteed"
             yield Violation("I15", f"jobs of {path} that are not preemptible {told}")
+
+
+def _covered_by_types(world: World, path: str, held: Slots, more: Slots) -> bool:
+    """Whether all that jobs of the queue get is on GPUs of types of which it is guaranteed enough for it."""
+    gets = {kind: slots for (account, kind), slots in more.items() if account == path and kind != ANY_GPU}
+    enough = all(held[path, kind] + slots <= _guaranteed_of(world, path, kind) for kind, slots in gets.items())
+    return enough and sum(gets.values()) == more[path, ANY_GPU]
+
+
+def _kept_of(job: Job, action: Start | Grow) -> Iterator[tuple[NodeName, int]]:
+    """Slots on nodes that the job gets and that nobody may take again."""
+    if job.spec.surplus_preemptible:
+        left = job.min_workers if isinstance(action, Start) else 0
+        placement: list[tuple[NodeName, int]] = []
+        for name, count in action.placement:
+            placement.append((name, min(count, left)))
+            left -= min(count, left)
+        action = replace(action, placement=tuple(placement))
+    return given(job, action)
+
+
+def _kept_workers(job: Job) -> tuple[Worker, ...]:
+    """Workers of a job that is not preemptible that nobody may take."""
+    fixed = tuple(worker for worker in job.fixed_workers if worker.wanted)
+    return fixed + (job.wanted_workers[: job.min_workers] if job.spec.surplus_preemptible else job.wanted_workers)
 
 
 def _guaranteed(world: World, path: str) -> int:
@@ -89,6 +120,15 @@ def _guaranteed(world: World, path: str) -> int:
         return max(promised[ANY_GPU], typed)
     inner = (each.path for each in world.queues.values() if nearest(world.queues, each.parent) == path)
     return max(typed, sum(_guaranteed(world, each) for each in inner))
+
+
+def _guaranteed_of(world: World, path: str, gpu_type: str) -> int:
+    """Slots of a GPU type that are guaranteed to the queue at most, by itself or to the queues inside it."""
+    promised = dict(world.queues[path].guarantee)
+    if gpu_type in promised:
+        return promised[gpu_type]
+    inner = (each.path for each in world.queues.values() if nearest(world.queues, each.parent) == path)
+    return min(promised.get(ANY_GPU, sys.maxsize), sum(_guaranteed_of(world, each, gpu_type) for each in inner))
 
 
 def _has_to(world: World, job: Job) -> bool:

@@ -9,6 +9,7 @@ this one: a job that cannot shrink keeps nothing from those to whom it is guaran
 
 import math
 from collections.abc import Iterator
+from copy import copy
 
 import numpy as np
 
@@ -29,15 +30,12 @@ _Loser = tuple[str, int]
 class Claim:
     """What one job may take, as the draft stands."""
 
-    def __init__(self, draft: Draft, shares: Shares, lane: Lane, counts: Counts, *, stops_below: bool = False) -> None:
-        """`counts`: the slots by kind that the job gets; `lane`: its own.
-
-        `stops_below`: for a guarantee, it also stops jobs that leave their queue less than what this is entitled to.
-        """
+    def __init__(self, draft: Draft, shares: Shares, lane: Lane, counts: Counts) -> None:
+        """`counts`: the slots by kind that the job gets; `lane`: its own."""
         self._draft = draft
         self._shares = shares
         self._lane = lane
-        self._stops_below = stops_below
+        self._stops_below = False
         self._typed = typed = kind_of(counts)
         #: Numbers of shared levels at which it may take: for its guarantee, for one of its GPU type, and for all that
         #: it is entitled to.
@@ -52,24 +50,35 @@ class Claim:
         #: Slots that accounts may still lose.
         self._left: dict[_Loser, float] = {}
 
+        #: Jobs whose reservations it may take over, if queues may lose so much; the last in the queue first.
+        self._holders: list[Job] = draft.order.queue(self._find_holders())[::-1] if self.depths else []
+
+    def anew(self, *, stops_below: bool = False) -> "Claim":
+        """This claim, with nothing taken.
+
+        `stops_below`: for a guarantee, it also stops jobs that leave their queue less than what this is entitled to.
+        """
+        claim = copy(self)
+        claim._left, claim._stops_below = {}, stops_below
+        return claim
+
     def reservations(self) -> Iterator[Taking]:
         """Reservations of jobs of other queues that it may take over, the last in the queue first.
 
         None that this draft made: who leaves for them does so for that job alone.
         """
         draft = self._draft
-        holders = [holder for holder in map(draft.world.queued.__getitem__, draft.holding) if self._takes_over(holder)]
-        for holder in draft.order.queue(holders)[::-1]:
+        for holder in self._holders:
             held = tuple(draft.held_for(holder))
             if self._may_lose(draft.lane(holder), held):
                 yield Taking(holder, (), False, held)
 
-    def _takes_over(self, holder: Job) -> bool:
-        """Whether it might take over this reservation, if queues may lose so much."""
-        lane, kinds = self._draft.lane(holder), range(len(self._shares.tree.kinds))
-        if not any(self._left_of((lane.own, kind)) >= 1.0 for kind in kinds) or not self._part(lane):
-            return False
-        return reserved(holder) == self._draft.holding[holder.id]
+    def _find_holders(self) -> Iterator[Job]:
+        draft, kinds = self._draft, range(len(self._shares.tree.kinds))
+        for holders in draft.holders:
+            lane = draft.lane(next(iter(holders)))
+            if any(self._shares.beyond(lane.own, kind) >= 1.0 for kind in kinds) and self._part(lane):
+                yield from (each for each in holders if reserved(each) == draft.holding[each.id])
 
     def victims(self, by_lane: LaneTable, useful: Bools, *, shrinkable: bool, most: int | None = None) -> VictimOrder:
         """Victims in other queues, those of the queue with most of its entitlement first.
@@ -79,7 +88,10 @@ class Claim:
         draft, table = self._draft, self._draft.victim_table.table
         everybody = draft.victim_table.in_turn(draft.now, shrink=shrinkable)
         part = self._parts(by_lane)[by_lane.lane, by_lane.kind]
-        candidates = everybody[(useful & by_lane.counted & (part > 0.0))[everybody]]
+        may_lose = useful & by_lane.counted & (part > 0.0)
+        if shrinkable:
+            may_lose &= surplus(table) > 0
+        candidates = everybody[may_lose[everybody]]
         candidates = candidates[np.argsort(-part[candidates], kind="stable")]
         spare = self._spare(by_lane, candidates, surplus(table), most)
         candidates = candidates[: len(spare)]
@@ -134,10 +146,10 @@ class Claim:
 
     def _stoppable(self, by_lane: LaneTable, candidates: Ints, rest: Ints) -> Bools:
         """Which of these it may stop, one after the other; `rest`: slots that each would lose besides spare workers."""
-        found = np.zeros(len(candidates), np.bool_)
+        found, stops = np.zeros(len(candidates), np.bool_), self._draft.victim_table.table["stops"]
         for n, (k, slots) in enumerate(zip(candidates.tolist(), rest.tolist(), strict=True)):
             lane, kind = by_lane.lanes[by_lane.lane[k]], int(by_lane.kind[k])
-            left = self._least_left(lane, kind)
+            left = self._least_left(lane, kind) if stops[k] else 0
             enough = slots <= left or (self._stops_below and self._is_guaranteed(lane))
             if left and enough and self._may_stop(self._draft.victim_table.victim(k).job):
                 self._lose(lane, kind, slots)

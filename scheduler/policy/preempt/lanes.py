@@ -34,11 +34,6 @@ class LaneTable:
         self.kind: Ints = np.array(list(map(kind_of, counts)), np.int64)
         #: Whether it holds slots that count.
         self.counted: Bools = np.array([count[0] > 0 for count in counts], np.bool_)
-        #: By the own account of lanes: the lowest priority of their jobs.
-        self.least_priority: dict[str, int] = {}
-        for lane, usage in zip(each, jobs, strict=True):
-            priority = usage.job.priority
-            self.least_priority[lane.own] = min(self.least_priority.get(lane.own, priority), priority)
         self._shares = shares
         names = list(dict.fromkeys(account for lane in self.lanes for account in lane.path))
         self._account = {name: k for k, name in enumerate(names)}
@@ -56,7 +51,7 @@ class LaneTable:
         self._parts: Floats = np.array([shares.part(name) for name in names], np.float64)
         self._levels: Ints = (self._path != _NO_ACCOUNT).sum(axis=1)
         self._rich = self._find_rich()
-        self._seen = len(shares.changed)
+        self._changes = shares.changes()
 
     def is_in(self, own: str) -> Bools:
         """By lane: whether it is in the queue with this account."""
@@ -104,16 +99,14 @@ class LaneTable:
 
     def _follow(self) -> None:
         """Bring accounts up to date whose slots changed."""
-        shares = self._shares
-        if self._seen == len(shares.changed):
-            return
-        for name in set(shares.changed[self._seen :]):
+        shares, news = self._shares, self._changes.news()
+        for name in news:
             account = self._account.get(name)
             if account is not None:
                 self._beyond[account] = [shares.beyond(name, kind) for kind in range(self._beyond.shape[1])]
                 self._parts[account] = shares.part(name)
-        self._seen = len(shares.changed)
-        self._rich = self._find_rich()
+        if news:
+            self._rich = self._find_rich()
 
     def _find_rich(self) -> Ints:
         counted = np.flatnonzero(self._own != _NO_ACCOUNT)

@@ -40,10 +40,15 @@ def find_takings(
     request: Request,
     victims: Victims,
     headroom: Headroom | None,
+    promised_at: float | None = None,
 ) -> list[Taking] | None:
-    """The fewest takings of the mildest way that lets the waiting job fit soon; None if no way does."""
+    """The fewest takings of the mildest way that lets the waiting job fit soon; None if no way does.
+
+    Where the headroom beside a blocked job bounds this one, jobs of other queues may pass slots on to it that they
+    would hold beyond `promised_at`: the blocked job does not count on these. None: nobody may.
+    """
     shares, lane = draft.shares, draft.lane(job)
-    taker = Taker(draft, job, request, victims, headroom)
+    taker = Taker(draft, job, request, victims, headroom, promised_at if headroom is not None else None)
     if shares is None or lane is TOP:
         return _mildest(taker, chain(_ways_by_importance(taker), _ways_by_equals(taker)), None)
     counts = counts_of(shares.standing, job, job.min_workers)
@@ -51,12 +56,22 @@ def find_takings(
     return _mildest(taker, ways, lambda: Quotas(shares, shares.lacking(lane, counts)))
 
 
-def find_takings_to_grow(draft: Draft, job: Job, request: Request, victims: Victims) -> list[Taking] | None:
-    """The fewest takings from other queues that let the running job have the workers of the request; None: none do."""
+def find_takings_to_grow(
+    draft: Draft,
+    job: Job,
+    request: Request,
+    victims: Victims,
+    headroom: Headroom | None,
+    promised_at: float | None = None,
+) -> list[Taking] | None:
+    """The fewest takings from other queues that let the running job have the workers of the request; None: none do.
+
+    See `find_takings` for the headroom.
+    """
     shares = draft.shares
     if shares is None:
         return None
-    taker = Taker(draft, job, request, victims, None)
+    taker = Taker(draft, job, request, victims, headroom, promised_at if headroom is not None else None)
     gpu_type = request.workers.feasible.shape.gpu_type
     counts = shares.standing.typed(gpu_type, request.workers.number * job.shape.slots)
     return _mildest(taker, _ways_by_share(taker, shares, counts, by_importance=False), None)
@@ -70,6 +85,13 @@ class Taker(NamedTuple):
     request: Request
     victims: Victims
     headroom: Headroom | None
+    #: Jobs that would hold slots beyond this moment may pass them on to it, whatever the headroom is; None: none may.
+    promised_at: float | None
+
+    @property
+    def bound(self) -> Headroom | None:
+        """The headroom that bounds all that it has in the end."""
+        return self.headroom if self.promised_at is None else None
 
 
 class Attempt(NamedTuple):
@@ -78,14 +100,17 @@ class Attempt(NamedTuple):
     reservations: list[Taking]
     way: Way
     victim_order: VictimOrder
+    #: Whether what it frees is passed on.
+    passed_on: bool = False
 
 
 def _mildest(taker: Taker, attempts: Iterable[Attempt], quotas: Callable[[], Quotas] | None) -> list[Taking] | None:
     """The takings of the first attempt that is enough, as far as they are needed."""
-    for reservations, way, victim_order in attempts:
+    for reservations, way, victim_order, passed_on in attempts:
         if not reservations and not len(victim_order.records):
             continue
-        trial = Trial(taker.request, taker.headroom, quotas() if quotas is not None else None)
+        lacking = quotas() if quotas is not None else None
+        trial = Trial(taker.request, taker.headroom, lacking, passed_on=passed_on)
         for taking in reservations:
             if not trial.enough:
                 trial.take([taking])
@@ -105,7 +130,7 @@ def _by_importance(taker: Taker) -> list[Taking]:
 
 def _ways_by_importance(taker: Taker) -> Iterator[Attempt]:
     """From less important jobs of its queue workers above minimums, then all."""
-    _, job, request, victims, headroom = taker
+    _, job, request, victims, headroom, _ = taker
     feasible, count = request.workers
     if victims.reach(job, feasible, headroom) < count:
         return
@@ -118,7 +143,7 @@ def _ways_by_importance(taker: Taker) -> Iterator[Attempt]:
 
 def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
     """From equals, too, workers above minimums."""
-    _, job, request, victims, headroom = taker
+    _, job, request, victims, headroom, _ = taker
     feasible, count = request.workers
     if victims.reach_with_equals(job, feasible, headroom) >= count:
         held, donors = _by_importance(taker), victims.with_equals(job)
@@ -127,17 +152,24 @@ def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
 
 
 def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importance: bool = True) -> Iterator[Attempt]:
-    """From queues above what they are entitled to, and by importance from jobs of the same queue."""
-    draft, job, request, victims, headroom = taker
+    """From queues above what they are entitled to, and by importance from jobs of the same queue.
+
+    Beside a blocked job from one or the other: what is passed on is counted apart.
+    """
+    draft, job, request, victims, _, promised_at = taker
     feasible, count = request.workers
     by_lane = victims.by_lane
-    if by_lane is None or victims.reach(job, feasible, headroom) < count:
+    if by_lane is None or victims.reach(job, feasible, taker.bound) < count:
         return
     lane = draft.lane(job)
     claim = Claim(draft, shares, lane, counts)
     if not claim.finds_any(by_lane):
         yield from _ways_by_importance(taker) if by_importance else ()
         return
+
+    useful, together = victims.useful(request), by_importance and promised_at is None
+    if promised_at is not None:
+        useful &= victims.holding_beyond(promised_at)
 
     def attempt(
         way: Callable[..., None],
@@ -147,14 +179,14 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
         stops_below: bool = False,
         **more: VictimOrder,
     ) -> Attempt:
-        claim = Claim(draft, shares, lane, counts, stops_below=stops_below)
-        reservations = list(claim.reservations())
-        order = claim.victims(by_lane, victims.useful(request), shrinkable=shrinkable, most=most)
-        if by_importance:
+        anew = claim.anew(stops_below=stops_below)
+        reservations = list(anew.reservations())
+        order = anew.victims(by_lane, useful, shrinkable=shrinkable, most=most)
+        if together:
             reservations += _by_importance(taker)
             if len(order.records) != most:
                 order = order.before(victims.of(job, shrinkable=shrinkable))
-        return Attempt(reservations, partial(way, victim_order=order, **more), order)
+        return Attempt(reservations, partial(way, victim_order=order, **more), order, promised_at is not None)
 
     first = attempt(_take_in_turn, shrinkable=True, most=FIRST_VICTIMS)
     yield first
@@ -164,6 +196,8 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
     yield first._replace(way=partial(_take_by_node, victim_order=first.victim_order))
     for stops_below in (False, True) if claim.stops_for_a_guarantee else (False,):
         yield attempt(_take_whole, shrinkable=False, stops_below=stops_below, shrinkable_order=first.victim_order)
+    if by_importance and not together:
+        yield from _ways_by_importance(taker)
 
 
 def _give_up(trial: Trial, victim_order: VictimOrder) -> None:

@@ -16,13 +16,26 @@ from scheduler.policy.snapshot.victim_table import Bools, Ints, stable_order
 class Trial:
     """Takings so far. The *fit* of a node is the number that `Request.fit` gives for it."""
 
-    def __init__(self, request: Request, headroom: Headroom | None, quotas: "Quotas | None" = None) -> None:
-        """`quotas`: what has to be given up besides, as queues are at their limits."""
+    def __init__(
+        self,
+        request: Request,
+        headroom: Headroom | None,
+        quotas: "Quotas | None" = None,
+        *,
+        passed_on: bool = False,
+    ) -> None:
+        """`quotas`: what has to be given up besides, as queues are at their limits.
+
+        `passed_on`: the headroom bounds what is free before the takings, and all that these free is for the job.
+        """
+        if headroom is not None and passed_on:
+            headroom = headroom.without_loans()
         self.request = request
         self.quotas = quotas
         self.takings: list[Taking] = []
         self._ledger = request.ledger
-        self._headroom = headroom
+        self._headroom_before = headroom if passed_on else None
+        self._headroom = None if passed_on else headroom
         feasible, self._count = request.workers
         self._need, self._groups = feasible.need, feasible.groups
         self._types = request.types
@@ -125,6 +138,8 @@ class Trial:
     def _rows(self) -> Rows:
         """What is free after the takings, a row per position, regardless of bounds on the job."""
         rows = self._ledger.soon()
+        if self._headroom_before is not None:
+            rows = self._headroom_before.within(rows)
         if self._room:
             rows[list(self._room)] = list(self._room.values())
         return rows
@@ -134,12 +149,17 @@ class Trial:
 
     def _room_of(self, i: int) -> Amount:
         room = self._room.get(i)
-        return self._ledger.available(i, View.SOON) if room is None else room
+        return self._free_on(i) if room is None else room
+
+    def _free_on(self, i: int) -> Amount:
+        room, before = self._ledger.available(i, View.SOON), self._headroom_before
+        bound = before.bound(i) if before is not None else None
+        return room if bound is None else least(room, bound)
 
     def _fit_before(self, i: int) -> int:
         if self.request.fixed is None:
             return self._fits.known(i)
-        return self._fit_in(i, self._ledger.available(i, View.SOON))
+        return self._fit_in(i, self._free_on(i))
 
     def _fit_in(self, i: int, room: Amount) -> int:
         bound = self._headroom.bound(i) if self._headroom is not None else None

@@ -71,7 +71,7 @@ class Victims:
         table = self._victim_table.table
         equal = table["priority"][records] == job.priority
         spare = surplus(table)[records]
-        may_stop = np.full(len(records), whole, np.bool_)
+        may_stop = table["stops"][records] & whole
         return VictimOrder(self._victim_table, records, equal, spare, may_stop, most_first, self._draft.ledger.own)
 
     def useful(self, request: Request) -> Bools:
@@ -80,6 +80,13 @@ class Victims:
         useful = np.zeros(len(self._victim_table.table), np.bool_)
         useful[owner[request.mask[pieces[:, WHERE]]]] = True
         return useful & self._open
+
+    def holding_beyond(self, when: float) -> Bools:
+        """By record: whether no time limit ends the job by then; all, where that is never."""
+        ended = {job_id for end, job_id in self._draft.usages.endings if end <= when < math.inf}
+        holding = np.ones(len(self._victim_table.table), np.bool_)
+        holding[[self._victim_table.at(job_id) for job_id in ended if job_id in self._victim_table]] = False
+        return holding
 
     def _less_important(self, job: Job, everybody: Ints) -> Ints:
         """Records of jobs that are less important than this one, in order."""
@@ -98,10 +105,6 @@ class Victims:
         """Lanes of the jobs; None: there are no queues."""
         shares = self._draft.shares
         return LaneTable(self._victim_table, self._draft.usages, shares) if shares is not None else None
-
-    def least_priority(self, own: str) -> float:
-        """The lowest priority of jobs in the queue with this account; infinite: there are none, or no queues."""
-        return self.by_lane.least_priority.get(own, math.inf) if self.by_lane is not None else math.inf
 
     @property
     def _open(self) -> Bools:

@@ -55,9 +55,9 @@ def _fixed(job: Job, most: int) -> Job:
 
 
 def _keeping(job: Job) -> Job:
-    """A running job that is not preemptible keeps its size, up to its maximum."""
+    """A running job of which nobody may take anything keeps its size, up to its maximum."""
     size = _kept_size(job)
-    if job.state not in RESIZABLE_STATES or job.spec.preemptible or size < job.min_workers:
+    if job.state not in RESIZABLE_STATES or job.spec.shrinkable or size < job.min_workers:
         return job
     return _bounded(job, size, job.max_workers)
 

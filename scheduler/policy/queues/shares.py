@@ -42,7 +42,7 @@ class Standing:
     held: Mapping[str, Counts] = field(default_factory=dict)
     #: Slots of workers that are leaving.
     leaving: Mapping[str, Counts] = field(default_factory=dict)
-    #: Slots of workers that stay, of jobs that are not preemptible.
+    #: Slots of workers that stay and that nobody may take: of jobs that are not preemptible.
     pinned: Mapping[str, Counts] = field(default_factory=dict)
     #: Slots that jobs hold or wait for.
     wanted: Mapping[str, Counts] = field(default_factory=dict)
@@ -79,6 +79,19 @@ class Standing:
         return tuple(slots if k == 0 or name == gpu_type else 0 for k, name in enumerate(self.tree.kinds))
 
 
+class Changes:
+    """Accounts whose held slots changed, as one reader learns of them."""
+
+    def __init__(self, log: Sequence[str]) -> None:
+        self._log = log
+        self._read = 0
+
+    def news(self) -> set[str]:
+        """The accounts that changed since the reader asked last."""
+        read, self._read = self._read, len(self._log)
+        return set(self._log[read:]) if read < len(self._log) else set()
+
+
 class Shares:
     """The standing of accounts as a draft goes on."""
 
@@ -91,12 +104,16 @@ class Shares:
         self._pinned = dict(standing.pinned)
         self._none: Counts = (0,) * len(self.tree.kinds)
         #: Accounts whose held slots changed, in the order in which they did.
-        self.changed: list[str] = []
-        #: By GPU type: accounts that lack some of a guarantee; and how much was read of the changes.
+        self._changed: list[str] = []
+        #: By GPU type: accounts that lack some of a guarantee.
         self._lacking: dict[str, set[str]] = {name: set() for name in self.tree.kinds[1:]}
         for account in self._entitled:
             self._note_lacking(account)
-        self._seen = 0
+        self._changes = self.changes()
+
+    def changes(self) -> Changes:
+        """For one more reader: the accounts whose held slots change."""
+        return Changes(self._changed)
 
     def put(
         self, lane: Lane, held: Held | Iterable[tuple[int, tuple[int, int, int]]], sign: int, *, pinned: bool
@@ -104,15 +121,19 @@ class Shares:
         """Count these amounts as held by a job of the lane, or with sign -1 as held no more."""
         counts = self.standing.counts(held)
         add_to(self._held, lane.accounts, counts, sign)
-        self.changed += lane.path
+        self._changed += lane.path
         if pinned:
             add_to(self._pinned, lane.accounts, counts, sign)
         return counts
 
-    def leave(self, lane: Lane, held: Held, *, pinned: bool) -> None:
+    def leave(self, lane: Lane, held: Held) -> None:
         """Count these amounts as being freed."""
-        counts = self.put(lane, held, -1, pinned=pinned)
+        counts = self.put(lane, held, -1, pinned=False)
         add_to(self._leaving, lane.accounts, counts)
+
+    def pin(self, lane: Lane, held: Held, sign: int) -> None:
+        """Count these amounts as what nobody may take, or with sign -1 not any more."""
+        add_to(self._pinned, lane.accounts, self.standing.counts(held), sign)
 
     def place(self, account: str) -> tuple[float, float]:
         """The place of the account among its siblings, smaller first: what it holds of its entitlement, and its usage.
@@ -162,9 +183,8 @@ class Shares:
 
     def promised_to_others(self, lane: Lane) -> set[str]:
         """GPU types of which queues that do not count the lane's slots lack some of a guarantee."""
-        for account in set(self.changed[self._seen :]):
+        for account in self._changes.news():
             self._note_lacking(account)
-        self._seen = len(self.changed)
         return {name for name, lacking in self._lacking.items() if not lacking.issubset(lane.path)}
 
     def covers(self, lane: Lane, slots: int) -> bool:

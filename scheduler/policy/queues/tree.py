@@ -98,6 +98,10 @@ class Tree:
         """Limits by kind of the accounts of queues that have any."""
         return {path: dict(queue.limit) for path, queue in self._queues.items() if queue.limit}
 
+    def limits_any(self, lane: Lane) -> bool:
+        """Whether there is a limit on what jobs of the lane hold."""
+        return bool(lane.of_user) or not self.limits.keys().isdisjoint(lane.path)
+
     def limit_of_user(self, account: str) -> int | None:
         """Slots that a user may hold in a queue; `account` is the user's in it."""
         return self._queues[account.partition("@")[0]].user_limit

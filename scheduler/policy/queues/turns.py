@@ -36,8 +36,7 @@ class Turns:
         self._accounts: dict[str, _Account] = {}
         #: Queues with something to be served, by their own accounts.
         self._queues: set[str] = set()
-        #: Changes of the shares that were seen.
-        self._seen = len(shares.changed) if shares is not None else 0
+        self._changes = shares.changes() if shares is not None else None
 
     def add(self, lane: Lane) -> None:
         """A job of the lane can be served."""
@@ -64,10 +63,7 @@ class Turns:
 
     def _follow(self) -> None:
         """Bring the turns of queues up to date whose slots changed."""
-        if self._shares is None or self._seen == len(self._shares.changed):
-            return
-        names = set(self._shares.changed[self._seen :])
-        self._seen = len(self._shares.changed)
+        names = self._changes.news() if self._changes is not None else ()
         # whatever changed what an account holds changed that of all around it
         for account in sorted(filter(None, map(self._accounts.get, names)), key=lambda account: -account.depth):
             self._note(account)

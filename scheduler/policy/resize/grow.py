@@ -59,19 +59,18 @@ class Row:
 Head = tuple[GrowthRank, Candidate | Row]
 
 
+#: Finds room for one more worker of a running job at the cost of other queues, and tells whether there is any.
+Claimed = Callable[[Job, Group, Headroom | None, float | None], bool]
+
+
 class GrowthRound:
     """Hands out open slots one worker at a time, by rank; queues take turns.
 
     A queue's jobs are looked at when its turn comes first, so that jobs which start by then take part.
     """
 
-    def __init__(
-        self, draft: Draft, head_reservation: Callable[[], HeadReservation | None], claim: Callable[[Job, Group], bool]
-    ) -> None:
-        """`head_reservation` gives that of the first job that could not be placed by now.
-
-        `claim` finds room for one more worker of a running job at the cost of other queues; whether there is any.
-        """
+    def __init__(self, draft: Draft, head_reservation: Callable[[], HeadReservation | None], claim: Claimed) -> None:
+        """`head_reservation` gives that of the first job that could not be placed by now; `claim`: see `Reclaims`."""
         self._draft = draft
         self._blocked = head_reservation
         self._claim = claim
@@ -210,8 +209,11 @@ class GrowthRound:
 
     def _reclaim(self, candidate: Candidate, heads: list[Head]) -> None:
         """Make queues above what they are entitled to free slots for one more worker of a running job."""
-        job = candidate.job
-        if job.state.active and candidate.headroom is None and self._claim(job, candidate.group):
+        job, head_reservation, passes_on_at = candidate.job, self._head_reservation, None
+        if candidate.headroom is not None and head_reservation is not None:
+            passes_on_at = head_reservation.passes_on_at(self._draft.lane(job))
+        may_claim = candidate.headroom is None or passes_on_at is not None
+        if job.state.active and may_claim and self._claim(job, candidate.group, candidate.headroom, passes_on_at):
             candidate.size += 1
             self._draft.growing.add(job.id)
             if candidate.wants_more:
@@ -224,8 +226,8 @@ class GrowthRound:
             head_reservation is not None
             and (not peers.ends or peers.ends[0] > head_reservation.promised_at)
             and peers.priority <= head_reservation.job.priority
-            and head_reservation.bounds_all(peers.lane, peers.priority, peers.preemptible)
-            and not self._gets_back(peers.lane, peers.priority, peers.preemptible)
+            and head_reservation.bounds_all(peers.lane, peers.priority, peers.shrinkable)
+            and not self._gets_back(peers.lane, peers.priority, peers.shrinkable)
         )
         headroom = head_reservation.headroom if head_reservation is not None and bound_all else None
         feasible = self._draft.places.feasible(peers.shape)
@@ -261,7 +263,7 @@ class GrowthRound:
         head_reservation = self._head_reservation
         if head_reservation is None or self._draft.outranks(job, head_reservation.job):
             return None
-        if self._gets_back(self._draft.lane(job), job.priority, job.spec.preemptible):
+        if self._gets_back(self._draft.lane(job), job.priority, job.spec.shrinkable):
             return None
         return head_reservation.bounds(self._draft, job)
 

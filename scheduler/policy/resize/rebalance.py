@@ -30,7 +30,7 @@ def share(draft: Draft, growth_round: GrowthRound, head_reservation: HeadReserva
         if not _compete(peers) and not draft.holding:
             continue
         draft.look_at(draft.now + draft.settings.share_interval_seconds)
-        if head_reservation is None or not head_reservation.bounds_all(peers.lane, peers.priority, peers.preemptible):
+        if head_reservation is None or not head_reservation.bounds_all(peers.lane, peers.priority, peers.shrinkable):
             exchanges.append(_Exchange(draft, peers, growth_round))
     for exchange in exchanges:
         exchange.run()

@@ -12,6 +12,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import Group
 from scheduler.policy.capacity.request import Part, Request
+from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.search import apply, find_takings_to_grow
 from scheduler.policy.preempt.victims import Victims
@@ -23,28 +24,37 @@ class Reclaims:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._kept: list[tuple[Placement, WorkerShape]] = []
-        #: Openings of the draft when such a claim of a queue failed last.
-        self._failed: dict[tuple[str, WorkerShape], int] = {}
+        #: Openings of the draft when such a claim of a queue failed last; bounded by a blocked job or not.
+        self._failed: dict[tuple[str, WorkerShape, bool], int] = {}
 
-    def claim(self, job: Job, group: Group) -> bool:
-        """Keep room for one more worker of the job, where it is being freed or can be taken from other queues."""
+    def claim(self, job: Job, group: Group, headroom: Headroom | None, passes_on_at: float | None) -> bool:
+        """Keep room for one more worker of the job, where it is being freed or can be taken from other queues.
+
+        Beside a blocked job, see `find_takings` for the headroom and the moment.
+        """
         draft, (shared, gpu_type) = self._draft, group
         if shared or not draft.may_reclaim(draft.lane(job)):
             return False
         shape = replace(job.shape, gpu_type=gpu_type, oversell=False)
         request = Request(draft.ledger, Part(draft.places.feasible(shape), 1), None)
-        chosen = request.place(View.SOON)
+        chosen = request.place(View.SOON, headroom)
         if chosen is None:
-            attempt = (draft.lane(job).own, shape)
+            attempt = (draft.lane(job).own, shape, headroom is None)
             if self._failed.get(attempt) == draft.openings or not draft.may_take(job.id):
                 return False
-            takings = find_takings_to_grow(draft, job, request, self._victims)
+            takings = find_takings_to_grow(draft, job, request, self._victims, headroom, passes_on_at)
             if takings is None:
                 self._failed[attempt] = draft.openings
                 return False
+            if headroom is not None:
+                for taking in takings:
+                    headroom.pass_on(taking.freed)
             apply(draft, job, takings, self._victims)
-            chosen = request.place(View.SOON)
+            chosen = request.place(View.SOON, headroom)
         assert chosen is not None, "takings are enough for the worker"
+        if headroom is not None:
+            for i, count in chosen[0].items():
+                headroom.take(i, shape, count)
         placement = draft.places.named(chosen[0])
         draft.ledger.hold(placement, job.shape)
         draft.count(job, draft.amounts(job, chosen[0]))

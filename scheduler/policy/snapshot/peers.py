@@ -24,7 +24,7 @@ _GROWING_STATES = frozenset({JobState.RUNNING, JobState.RESIZING})
 GrowthRank = tuple[int, float, int, float, JobId]
 #: Rank in giving, smaller first: gain of the last worker, youth, id.
 GivingRank = tuple[float, float, JobId]
-#: Lane, shape, group of nodes, priority, preemptible.
+#: Lane, shape, group of nodes, priority, shrinkable.
 PeerKey = tuple[Lane, WorkerShape, Group, int, bool]
 
 
@@ -33,7 +33,7 @@ class Peers:
 
     def __init__(self, kind: PeerKey) -> None:
         self.kind = kind
-        self.lane, self.shape, self.group, self.priority, self.preemptible = kind
+        self.lane, self.shape, self.group, self.priority, self.shrinkable = kind
         self.members = 0
         #: Jobs for which one more worker pays.
         self.growers: list[GrowthRank] = []
@@ -117,7 +117,7 @@ class AllPeers:
 
     def _add(self, job: Job, world: World) -> None:
         group = group_of(world, job.workers[0])
-        kind = (self._tree.lane_of(job), job.shape, group, job.priority, job.spec.preemptible)
+        kind = (self._tree.lane_of(job), job.shape, group, job.priority, job.spec.shrinkable)
         peers = self._peers.get(kind)
         if peers is None:
             peers = self._peers[kind] = Peers(kind)
@@ -144,9 +144,9 @@ class AllPeers:
         marginal_gain = MarginalGain(job, self._now, settings)
         grows = growth_rank(job, marginal_gain, size) if _grows(job, marginal_gain, settings) else None
         gives = None
-        if settings.share and peers.preemptible and job.state is JobState.RUNNING and size > job.min_workers:
+        if settings.share and peers.shrinkable and job.state is JobState.RUNNING and size > job.min_workers:
             gives = (marginal_gain.of_last(size), -job.submitted_at, job.id)
-        faster = _faster(job, marginal_gain, settings) if peers.preemptible and job.state is JobState.RUNNING else None
+        faster = _faster(job, marginal_gain, settings) if peers.shrinkable and job.state is JobState.RUNNING else None
         return Peer(
             job, marginal_gain, peers, grows, gives, cooled_at(job, settings), end_of(job, job.started_at), faster
         )

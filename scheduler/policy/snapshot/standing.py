@@ -67,8 +67,8 @@ def standing_of(snapshot: Seen) -> Standing:
         if lane is not TOP:
             held = empty.counts(usage.held)
             first[lane] = min(first.get(lane, job_id), job_id)
-            _tally(tallies, lane, usage, held, empty.counts(usage.leaving))
-            wanted = held if lane.inside(closed) else _wanted_by_active(empty, usage, held, snapshot.peers)
+            _tally(tallies, lane, (held, empty.counts(usage.leaving), empty.counts(usage.kept)))
+            wanted = held if lane.inside(closed) else _wanted_by_active(snapshot, empty, usage, held)
             add_to(wanted_by, (lane,), wanted)
             divisible = [slots + more for slots, more in zip(divisible, held, strict=True)]
     for lane, number, wanted in _waiting(snapshot, empty):
@@ -109,9 +109,8 @@ def _kinds(tree: Tree, ledger: Ledger) -> list[int]:
     return [index.get(node.gpu_type or "", 0) for node in ledger.nodes[: ledger.own]]
 
 
-def _tally(tallies: _Tallies, lane: Lane, usage: JobUsage, held: Counts, leaving: Counts) -> None:
-    pinned = held if not usage.job.spec.preemptible else (0,) * len(held)
-    for tally, counts in zip(tallies, (held, leaving, pinned), strict=True):
+def _tally(tallies: _Tallies, lane: Lane, of_job: tuple[Counts, Counts, Counts]) -> None:
+    for tally, counts in zip(tallies, of_job, strict=True):
         add_to(tally, lane.accounts, counts)
 
 
@@ -139,25 +138,52 @@ def _demand(tree: Tree, wanted_by: Mapping[Lane, Counts]) -> dict[str, Counts]:
     return demand
 
 
-def _wanted_by_active(standing: Standing, usage: JobUsage, held: Counts, peers: AllPeers) -> Counts:
+def _wanted_by_active(snapshot: Seen, standing: Standing, usage: JobUsage, held: Counts) -> Counts:
     """Slots of an active job at the size that it would have if all were free."""
-    job = usage.job
-    grows = usage.resizable and job.elastic and ((peer := peers.get(job.id)) is None or peer.grows is not None)
-    more = max(job.max_workers - len(usage.staying), 0) if grows else 0
+    job, peer = usage.job, snapshot.peers.get(usage.job.id)
+    more = 0
+    if usage.resizable and job.elastic and (peer is None or peer.grows is not None):
+        most = min(job.max_workers, snapshot.places.feasible(job.shape).most_ready)
+        more = max(most - len(usage.staying), 0)
     wanted = standing.typed(job.shape.gpu_type, more * job.shape.slots)
     return tuple(a + b for a, b in zip(held, wanted, strict=True))
 
 
 def _waiting(snapshot: Seen, standing: Standing) -> Iterable[tuple[Lane, int, Counts]]:
-    """Lane, number of the first job, and slots that they want, of jobs that wait and could start some time."""
+    """Lane, number of the first job, and slots that they want, of jobs that wait and could start some time.
+
+    Those do not count that empty nodes would not hold, or that rules of their queues never let start, and of the others
+    no more than empty nodes would hold: nobody has to leave room for what no job can have.
+    """
+    places = snapshot.places
     for job_class in snapshot.waiting_jobs.job_classes:
-        shape = job_class.shape
-        if snapshot.places.feasible(shape).impossible(job_class.min_workers) is None:
-            slots = job_class.wanted_workers * shape.slots
-            yield job_class.lane, job_class.ranks[0][2], standing.typed(shape.gpu_type, slots)
+        lane, shape, least = job_class.lane, job_class.shape, job_class.min_workers
+        needed = standing.typed(shape.gpu_type, least * shape.slots)
+        most = places.feasible(shape).most_ready
+        if least <= most and not _never(snapshot.tree, lane, needed, preemptible=job_class.preemptible):
+            slots = job_class.wanted_workers(most) * shape.slots
+            yield lane, job_class.ranks[0][2], standing.typed(shape.gpu_type, slots)
     for job in snapshot.waiting_jobs.singles.values():
-        if job.not_before <= snapshot.order.now:
-            yield snapshot.tree.lane_of(job), job.id, counts_of(standing, job, job.max_workers)
+        lane, group, most = snapshot.tree.lane_of(job), job.spec.fixed, places.feasible(job.shape).most_ready
+        fits = job.min_workers <= most and (group is None or places.feasible(group.shape).most_ready > 0)
+        needed = counts_of(standing, job, job.min_workers)
+        never = not fits or _never(snapshot.tree, lane, needed, preemptible=job.spec.preemptible)
+        if job.not_before <= snapshot.order.now and not never:
+            yield lane, job.id, counts_of(standing, job, min(job.max_workers, most))
+
+
+def _never(tree: Tree, lane: Lane, needed: Counts, *, preemptible: bool) -> bool:
+    """Whether rules of its queues never let a job that needs these slots start, whatever others give up."""
+    if lane is TOP:
+        return False
+    for account in lane.path:
+        limits = tree.limits.get(account, {})
+        if any(needed[tree.kinds.index(name)] > limit for name, limit in limits.items()):
+            return True
+    of_user = (limit for account in lane.of_user if (limit := tree.limit_of_user(account)) is not None)
+    if any(needed[0] > limit for limit in of_user):
+        return True
+    return not preemptible and not any((queue := tree.queue(a)) is not None and queue.guarantee for a in lane.path)
 
 
 def counts_of(standing: Standing, job: Job, workers: int) -> Counts:

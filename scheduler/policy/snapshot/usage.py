@@ -1,11 +1,12 @@
 """The usage of one active job."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.worker import Worker
-from scheduler.policy.capacity.resources import Held
+from scheduler.policy.capacity.resources import Amount, Held, add
 
 #: Jobs whose size the planner may change.
 RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
@@ -35,4 +36,40 @@ class JobUsage:
     @property
     def takeable(self) -> bool:
         """Whether a more important job may take from it."""
-        return self.resizable and self.job.spec.preemptible
+        return self.resizable and (self.job.spec.preemptible or bool(self.offered_of(self.staying)))
+
+    def kept_of(self, staying: tuple[Worker, ...]) -> tuple[Worker, ...]:
+        """Those of its staying workers that nobody may take."""
+        if self.job.spec.preemptible:
+            return ()
+        return staying[: self.job.min_workers] if self.job.spec.surplus_preemptible else staying
+
+    def offered_of(self, staying: tuple[Worker, ...]) -> tuple[Worker, ...]:
+        """Those of its staying workers that others may take."""
+        return staying[len(self.kept_of(staying)) :]
+
+    @property
+    def kept(self) -> Held:
+        """Amounts that nobody may take."""
+        if self.job.spec.preemptible:
+            return ()
+        return together(self.each[: len(self.kept_of(self.staying))] + self.fixed_each)
+
+    @property
+    def offered(self) -> "JobUsage":
+        """What others may take of it, as the usage of a job."""
+        if self.job.spec.preemptible:
+            return self
+        kept = len(self.kept_of(self.staying))
+        staying, each = self.staying[kept:], self.each[kept:]
+        return replace(self, staying=staying, each=each, fixed=(), fixed_each=(), held=together(each))
+
+
+def together(each: Iterable[Held]) -> Held:
+    """The sum of these amounts, by position."""
+    held: dict[int, Amount] = {}
+    for pieces in each:
+        for i, amount in pieces:
+            before = held.get(i)
+            held[i] = amount if before is None else add(before, amount)
+    return tuple(held.items())

@@ -12,9 +12,9 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.worker import Desired, Worker
 from scheduler.policy.capacity.ledger import Ledger
-from scheduler.policy.capacity.resources import Amount, Held, add
+from scheduler.policy.capacity.resources import Held
 from scheduler.policy.snapshot.order import end_of
-from scheduler.policy.snapshot.usage import JobUsage
+from scheduler.policy.snapshot.usage import JobUsage, together
 
 
 class UsageChanges(NamedTuple):
@@ -22,7 +22,7 @@ class UsageChanges(NamedTuple):
 
     #: Nodes on which the jobs are, or were.
     nodes: set[NodeName]
-    #: Usage of jobs that may be taken from: as it was before, and as it is now.
+    #: What may be taken of jobs: as it was before, and as it is now.
     gone: list[JobUsage]
     come: list[JobUsage]
 
@@ -54,12 +54,12 @@ class UsageIndex:
             if before is not None:
                 changes.nodes.update(self._index(before, -1))
                 if before.takeable:
-                    changes.gone.append(before)
+                    changes.gone.append(before.offered)
             if job is not None:
                 after = self._usages[job_id] = usage_of(job, self._ledger)
                 changes.nodes.update(self._index(after, 1))
                 if after.takeable:
-                    changes.come.append(after)
+                    changes.come.append(after.offered)
         return changes
 
     def _index(self, usage: JobUsage, sign: int) -> set[NodeName]:
@@ -111,18 +111,9 @@ def usage_of(job: Job, ledger: Ledger) -> JobUsage:
         ids = {worker.id for worker in staying + fixed}
         leaving = held_by((worker for worker in job.all_workers if worker.id not in ids), ledger)
     each, fixed_each = ledger.held_by_each(staying), ledger.held_by_each(fixed)
-    return JobUsage(job, staying, each, fixed, fixed_each, _together(each + fixed_each), leaving)
+    return JobUsage(job, staying, each, fixed, fixed_each, together(each + fixed_each), leaving)
 
 
 def held_by(workers: Iterable[Worker], ledger: Ledger) -> Held:
     """Amounts that these workers hold, by position."""
-    return _together(ledger.held_by_each(workers))
-
-
-def _together(each: Iterable[Held]) -> Held:
-    held: dict[int, Amount] = {}
-    for pieces in each:
-        for i, amount in pieces:
-            before = held.get(i)
-            held[i] = amount if before is None else add(before, amount)
-    return tuple(held.items())
+    return together(ledger.held_by_each(workers))

@@ -1,4 +1,4 @@
-"""Usage of all takeable jobs, side by side in arrays, so that thousands of them are examined together.
+"""What may be taken of all takeable jobs, side by side in arrays, so that thousands of them are examined together.
 
 Kept from pass to pass; what a draft takes is removed here, too, until the journal undoes it.
 """
@@ -40,7 +40,9 @@ _RECORD = np.dtype(
     [
         ("job", np.int64),
         ("priority", np.int64),
+        # number of these workers that leave with the whole job only, and whether it may be stopped
         ("minimum", np.int64),
+        ("stops", np.bool_),
         # whether any of its workers shares slots
         ("shared", np.bool_),
         # when it saved its work last (infinite: it has none to lose), what a shrink costs besides, and the slots whose
@@ -312,12 +314,14 @@ def _costs(table: Table, now: float, *, shrink: bool) -> npt.NDArray[np.float64]
 
 
 def _record(usage: JobUsage, first: int, pieces: int) -> tuple[object, ...]:
-    job = usage.job
-    shrink, stop = shrink_cost(job), stop_cost(job)
+    job, stops = usage.job, usage.job.spec.preemptible
+    shrink = shrink_cost(job)
+    stop = stop_cost(job) if stops else shrink
     return (
         job.id,
         job.priority,
-        job.min_workers,
+        job.min_workers if stops else 0,
+        stops,
         any(worker.shared for worker in job.workers),
         stop.since,
         shrink.fixed,

@@ -33,8 +33,8 @@ class JobClass:
     def __init__(self, kind: JobClassKey) -> None:
         self.lane, self.shape, self.min_workers, self.preemptible, self._priority = kind
         self.ranks: list[Rank] = []
-        #: Workers that all of them want together.
-        self.wanted_workers = 0
+        #: Maximum numbers of workers, and the number of jobs with each.
+        self.maxima: Counter[int] = Counter()
         #: Time limits of the jobs in seconds, and the number of jobs with each.
         self.limits: Counter[float] = Counter()
         self._carrying: dict[Carried, list[JobId]] = {}
@@ -49,6 +49,10 @@ class JobClass:
             return bisect_right(self.ranks, (-priority, math.inf), start)
         return start if self._priority < priority else len(self.ranks)
 
+    def wanted_workers(self, most: int) -> int:
+        """Workers that all of them want together, where nodes hold `most` of one job."""
+        return sum(min(each, most) * number for each, number in self.maxima.items())
+
     def carrying_other_than(self, said: Waiting) -> Iterator[tuple[Carried, list[JobId]]]:
         """Jobs, by id, that carry another reason than this one; those without a reason come first."""
         for carried in sorted(self._carrying, key=_first_reasons_first):
@@ -57,7 +61,7 @@ class JobClass:
 
     def note(self, job: Job) -> None:
         """Record a member, except for its rank."""
-        self.wanted_workers += job.max_workers
+        self.maxima[job.max_workers] += 1
         if job.spec.time_limit_seconds is not None:
             self.limits[job.spec.time_limit_seconds] += 1
         carried = (job.wait_reason, job.wait_for)
@@ -70,7 +74,9 @@ class JobClass:
             insort(job_ids, job.id)
 
     def forget(self, job: Job) -> None:
-        self.wanted_workers -= job.max_workers
+        self.maxima[job.max_workers] -= 1
+        if not self.maxima[job.max_workers]:
+            del self.maxima[job.max_workers]
         limit = job.spec.time_limit_seconds
         if limit is not None:
             self.limits[limit] -= 1

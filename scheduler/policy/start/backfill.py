@@ -57,7 +57,8 @@ class HeadReservation:
     def bounds(self, draft: Draft, job: Job) -> Headroom | None:
         """The headroom that limits this job if it starts or grows now; None if nothing does."""
         lane = draft.lane(job)
-        if job.spec.preemptible and (draft.outranks(self.job, job) or self._takes_back(lane)):
+        gives_back = job.spec.shrinkable if job.state.active else job.spec.preemptible
+        if gives_back and (draft.outranks(self.job, job) or self._takes_back(lane)):
             return None
         workers = 1 if job.state.active else job.min_workers
         if self._entitles(lane, workers * job.shape.slots):
@@ -78,6 +79,14 @@ class HeadReservation:
         """Whether equals may grow: no promise date is known, and rebalancing takes it back."""
         equal = priority == self.job.priority and lane.own == self.lane.own
         return self.promised_at == math.inf and preemptible and equal
+
+    def passes_on_at(self, lane: Lane) -> float | None:
+        """The moment beyond which jobs must hold slots to pass them on to a job of this lane that it bounds.
+
+        What moves inside queues around that job which are not around the blocked one changes nothing between these two.
+        None: nothing is passed on, as both are in one queue.
+        """
+        return None if self.shares is None or self.among(lane) else self.promised_at
 
     def among(self, lane: Lane) -> bool:
         """Whether importance decides between the blocked job and those of the lane."""
@@ -178,7 +187,7 @@ def reclaimable(draft: Draft, job: Job) -> Rows:
     if draft.order.ages:
         for other in map(draft.world.active.__getitem__, draft.victim_table.less_than(job.priority)):
             if draft.outranks(job, other):
-                pour(room, draft.held(other))
+                pour(room, draft.offered(other))
     else:
         room += held_by_less_important(draft, job)
     for holder in draft.dominated_by(job):
@@ -194,7 +203,7 @@ def held_by_less_important(draft: Draft, job: Job) -> Rows:
     room = np.zeros((len(draft.ledger.nodes), 3), np.int64)
     for other in draft.active_in(lane.own):
         if other.priority < job.priority and other.id in draft.victim_table:
-            pour(room, draft.held(other))
+            pour(room, draft.offered(other))
     return room
 
 
@@ -211,5 +220,6 @@ def endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
             yield when, tuple(draft.given_to(draft.world.queued[job_id]))
             continue
         usage = draft.usages[job_id]
-        if not (usage.takeable and draft.outranks(job, usage.job)):
-            yield when, draft.held(usage.job)
+        taken = usage.takeable and draft.outranks(job, usage.job)
+        if not taken or not usage.job.spec.preemptible:
+            yield when, draft.kept(usage.job) if taken else draft.held(usage.job)

@@ -1,13 +1,17 @@
 """Whether any job of a queue could start now, judged for all of its job classes at once."""
 
 from collections.abc import Collection
+from functools import cached_property
 
+from scheduler.model.job import Job
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.claim import Claim
+from scheduler.policy.preempt.losses import Losses
 from scheduler.policy.preempt.victims import Victims
-from scheduler.policy.queues.tree import TOP
+from scheduler.policy.queues.shares import Counts
+from scheduler.policy.queues.tree import TOP, Lane
+from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.waiting_jobs import JobClass
 
 
@@ -29,8 +33,24 @@ class Hopes:
         lane = next(iter(job_classes)).lane
         if lane is TOP or self._draft.holders_in(lane.own) or any(map(self._finds_room, job_classes)):
             return True
-        takes = self._victims.least_priority(lane.own) <= importance or self._may_claim(job_classes)
-        return takes and self._draft.may_take()
+        return self._may_take(job_classes, importance) and self._draft.may_take()
+
+    def in_takings(self, job: Job) -> bool:
+        """Whether others might give up enough for the job."""
+        shares, lane = self._draft.shares, self._draft.lane(job)
+        if shares is None or lane is TOP:
+            return True
+        counts = counts_of(shares.standing, job, job.min_workers)
+        return self._enough(lane, counts, self._draft.order.effective(job))
+
+    def _enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
+        return self._losses is None or self._losses.enough(lane, counts, importance)
+
+    @cached_property
+    def _losses(self) -> Losses | None:
+        """None: there are no queues."""
+        shares, by_lane = self._draft.shares, self._victims.by_lane
+        return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
 
     def _finds_room(self, job_class: JobClass) -> bool:
         changes = len(self._draft.ledger.log)
@@ -44,15 +64,13 @@ class Hopes:
             self._room[wanted] = most >= job_class.min_workers
         return self._room[wanted]
 
-    def _may_claim(self, job_classes: Collection[JobClass]) -> bool:
-        """Whether the smallest of these could take something from other queues."""
-        shares, by_lane = self._draft.shares, self._victims.by_lane
-        if shares is None or by_lane is None:
-            return False
+    def _may_take(self, job_classes: Collection[JobClass], importance: float) -> bool:
+        """Whether others might give up enough for the smallest of these."""
+        shares = self._draft.shares
+        assert shares is not None, "these are in a queue"
         least: dict[str | None, int] = {}
         for each in job_classes:
             slots, gpu_type = each.min_workers * each.shape.slots, each.shape.gpu_type
             least[gpu_type] = min(least.get(gpu_type, slots), slots)
         lane = next(iter(job_classes)).lane
-        claims = (Claim(self._draft, shares, lane, shares.standing.typed(*each)) for each in least.items())
-        return any(claim.finds_any(by_lane) for claim in claims)
+        return any(self._enough(lane, shares.standing.typed(*each), importance) for each in least.items())

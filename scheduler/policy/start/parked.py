@@ -27,9 +27,9 @@ class Parked:
         #: Amounts that were free soon when the last job was looked at, and how much was read of what changes them.
         self._soon = draft.ledger.soon() if draft.shares is not None else None
         self._read = len(draft.ledger.log)
-        #: What accounts held then, of those that changed; and how much was read of their changes.
+        #: What accounts held then, of those that changed.
         self._held: dict[str, Counts] = {}
-        self._seen = 0
+        self._changes = draft.shares.changes() if draft.shares is not None else None
 
     def add(self, job_class: JobClass, k: int) -> None:
         """Park the class; `k` is the index of its first job that has not had its turn."""
@@ -69,7 +69,7 @@ class Parked:
         """Positions with more room, and accounts that hold less than at the last look."""
         shares, ledger = self._draft.shares, self._draft.ledger
         more, less = np.zeros(0, np.int64), set[str]()
-        if shares is None or self._soon is None:
+        if shares is None or self._soon is None or self._changes is None:
             return more, less
         if self._read < len(ledger.log):
             changed = np.unique(np.array(ledger.log[self._read :], np.int64))
@@ -77,11 +77,10 @@ class Parked:
             now = ledger.rows_at(changed, View.SOON)
             more = changed[(now > self._soon[changed]).any(axis=1)]
             self._soon[changed] = now
-        for account in set(shares.changed[self._seen :]):
+        for account in self._changes.news():
             held = shares.held(account)
             before = self._held.get(account, shares.standing.held.get(account, held))
             if any(slots < then for slots, then in zip(held, before, strict=True)):
                 less.add(account)
             self._held[account] = held
-        self._seen = len(shares.changed)
         return more, less

@@ -6,7 +6,7 @@ from scheduler.model.job_state import WaitReason
 from scheduler.policy.capacity.barred_nodes import barred_from, barred_of
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import shapes_of
-from scheduler.policy.capacity.request import Request, request_of
+from scheduler.policy.capacity.request import Request, fits_empty, request_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Counts, Quota
 from scheduler.policy.snapshot.standing import counts_of
@@ -29,6 +29,8 @@ class QueueRules:
 
     def why_not(self, job: Job) -> WaitReason | None:
         """The rule that keeps the job from starting unless jobs of its own queues leave; None: there is none."""
+        if self._without_limit(job):
+            return None if job.spec.preemptible else self.why_never(job)
         reason = self.why_never(job) or next((quota.reason for quota in self.lacking(job)), None)
         if reason is None and self._any_type(job):
             request = self._draft.request(job)
@@ -48,7 +50,7 @@ class QueueRules:
     def bounded(self, job: Job, request: Request) -> Request:
         """The request without nodes of GPU types of which limits do not let the job have all that names no type."""
         shares = self._shares
-        if shares is None or not self._any_type(job):
+        if shares is None or self._without_limit(job) or not self._any_type(job):
             return request
         lane, types = self._draft.lane(job), shares.tree.kinds[1:]
         slots = {gpu_type: _slots_on(request, gpu_type) for gpu_type in types}
@@ -64,6 +66,11 @@ class QueueRules:
         if shares is None or not self._any_type(job):
             return request
         return self._without(shares.promised_to_others(self._draft.lane(job)), job, request)
+
+    def _without_limit(self, job: Job) -> bool:
+        """Whether its queues get all that they ask for, as far as there is any."""
+        lane = self._draft.lane(job)
+        return self._shares is None or not (self._shares.tree.limits_any(lane) or self._shares.is_closed(lane))
 
     def _any_type(self, job: Job) -> bool:
         """Whether queues name GPU types and the job does not."""
@@ -86,7 +93,12 @@ class QueueRules:
         """Whether others may have to leave it room: not for its queue's limit, nor beyond what its queue can have."""
         if self._shares is None:
             return True
-        return not self.lacking(job) and self._shares.covers(self._draft.lane(job), self._counts(job)[0])
+        if self.lacking(job) or not self._shares.covers(self._draft.lane(job), self._counts(job)[0]):
+            return False
+        request = self._draft.request(job)
+        bounded = self.bounded(job, request)
+        wanted = [(part.feasible.shape, part.number) for part in bounded.parts]
+        return bounded is request or fits_empty(self._draft.world.nodes.values(), *wanted, barred=True)
 
     def _counts(self, job: Job) -> Counts:
         """Slots that it needs to start, by kind."""

@@ -88,10 +88,12 @@ def _gains(draft: Draft, kept_back: Job | None) -> Gains:
     if kept_back is None:
         return gains
     queue = draft.lane(kept_back).own
-    started = ((job, draft.given_to(job)) for job in map(draft.world.queued.__getitem__, draft.starts))
-    grown = ((job, draft.added_to(job)) for job in map(draft.world.active.__getitem__, draft.grows))
+    starting = map(draft.world.queued.__getitem__, draft.starts)
+    growing = map(draft.world.active.__getitem__, draft.grows)
+    started = ((job, draft.given_to(job)) for job in starting if job.spec.preemptible)
+    grown = ((job, draft.added_to(job)) for job in growing if job.spec.shrinkable)
     for job, given in chain(started, grown):
-        if job.spec.preemptible and job.priority < kept_back.priority and draft.lane(job).own == queue:
+        if job.priority < kept_back.priority and draft.lane(job).own == queue:
             for k, amount in given:
                 gains[job.priority, k] = add(gains.get((job.priority, k), NOTHING), amount)
     return gains

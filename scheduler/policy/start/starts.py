@@ -15,6 +15,7 @@ from dataclasses import replace
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
+from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import Placements
 from scheduler.policy.capacity.request import Chosen, Part, Request, impossible
@@ -71,7 +72,8 @@ class Starts:
         self._failed_behind: defaultdict[str, Failures] = defaultdict(Failures)
         #: Why each of these requests of jobs that are looked at alone can never be granted; None: it can.
         self._never: dict[Request, WaitReason | None] = {}
-        self._requests: dict[JobClass, Request] = {}
+        #: By shape and number of workers.
+        self._requests: dict[tuple[WorkerShape, int], Request] = {}
         #: The index of the first job of a class that could not be placed, where it may be tried once more.
         self._first_failed: dict[JobClass, int] = {}
         self._drop_overbooked()
@@ -144,9 +146,10 @@ class Starts:
 
     def _request(self, job_class: JobClass) -> Request:
         """The request of each job of the class."""
-        request = self._requests.get(job_class)
+        alike = (job_class.shape, job_class.min_workers)
+        request = self._requests.get(alike)
         if request is None:
-            request = self._requests[job_class] = self.draft.request(self._member(job_class, 0))
+            request = self._requests[alike] = self.draft.request(self._member(job_class, 0))
         return request
 
     def _rank(self, job: Job) -> Rank:
@@ -335,6 +338,7 @@ class Starts:
             if takings is None:
                 return False
             if headroom is not None:  # it may use what it takes
+                self._pass_on(job, takings)
                 headroom = headroom.as_it_is()
             apply(draft, job, takings, self._victims)
             chosen = request.place(View.SOON, headroom)
@@ -349,15 +353,31 @@ class Starts:
         if not draft.may_take():
             self._fail(job, request, headroom)
             return None
-        takings = find_takings(draft, job, request, victims, headroom)
+        takings, passes_on_at = None, self._passes_on_at(job)
+        if self._hopes.in_takings(job):
+            takings = find_takings(draft, job, request, victims, headroom, passes_on_at)
         if takings is None and not self._rules.lacking(job):
-            reach = victims.reach_of_any(job, feasible, headroom)
+            bound = headroom if passes_on_at is None else None
+            reach = victims.reach_of_any(job, feasible, bound)
             self._fail(job, request._replace(workers=Part(feasible, min(reach + 1, count))), headroom)
             slots = draft.places.feasible(replace(job.shape, cpus=0.0, memory_mib=0))
-            reach = victims.reach_of_any(job, slots, headroom)
+            reach = victims.reach_of_any(job, slots, bound)
             if reach < count:  # whatever CPUs and memory it needs
                 self._fail(job, request._replace(workers=Part(slots, reach + 1)), headroom)
         return takings
+
+    def _pass_on(self, job: Job, takings: list[Taking]) -> None:
+        """Let the job, which the blocked one bounds, have what jobs of other queues give up for it."""
+        own = self.draft.lane(job).own
+        if self.head_reservation is not None and self._passes_on_at(job) is not None:
+            for taking in takings:
+                if self.draft.lane(taking.victim).own != own:
+                    self.head_reservation.headroom.pass_on(taking.freed)
+
+    def _passes_on_at(self, job: Job) -> float | None:
+        """See `HeadReservation.passes_on_at`."""
+        head_reservation = self.head_reservation
+        return head_reservation.passes_on_at(self.draft.lane(job)) if head_reservation is not None else None
 
     def _fail(self, job: Job, request: Request, headroom: Headroom | None) -> None:
         """Record that a request finds no room at the job's priority."""

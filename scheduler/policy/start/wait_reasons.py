@@ -36,9 +36,16 @@ def explain(
         if differs(job, said):
             waiting[job.id] = said
 
+    lacking: dict[Request, Waiting] = {}
+
     def said_to(job_class: JobClass) -> Waiting:
         reason = never(job_class)
-        return _reason(draft, request(job_class), head_reservation) if reason is None else Waiting(reason)
+        if reason is not None:
+            return Waiting(reason)
+        asked = request(job_class)
+        if asked not in lacking:
+            lacking[asked] = _reason(draft, asked, head_reservation)
+        return lacking[asked]
 
     _explain_job_classes(draft, said_to, waiting)
     draft.waiting = waiting

@@ -27,6 +27,7 @@ from scheduler.store.codec.json_text import (
     slots_from_text,
     spec_from_text,
     speedup_from_text,
+    submitter_from_text,
     words_from_text,
 )
 from scheduler.store.codec.progress_text import progress_from_text
@@ -73,4 +74,5 @@ PARSED: dict[str, Callable[[Any], object]] = {
     "events.kind": EventKind,
     "intents.kind": IntentKind,
     "tokens.role": Role,
+    "submitter": submitter_from_text,
 }

@@ -135,6 +135,7 @@ SPEC = StoredFields(
         "grace_seconds": _within(bounds.GRACE),
         "heartbeat_seconds": _within(bounds.HEARTBEAT),
         "preemptible": _TRUTH,
+        "surplus_preemptible": _YOUNG_TRUTH,
         "expected_seconds": _within(bounds.DURATION),
         "speedup": (speedup_to_text, speedup_from_text),
         "data": _maybe(data_to_text, data_from_text),

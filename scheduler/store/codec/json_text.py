@@ -12,6 +12,7 @@ from scheduler.model.data import DataSet
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.hosts import Member
+from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import JobSpec, Placement, Runtime
 from scheduler.model.node import NodeFailure
@@ -219,6 +220,18 @@ def _member(worker: object, rank: object, host: object, slots: object, endpoint:
     return Member(WorkerId(a_text(worker)), whole(rank), a_text(host), whole(slots), *places)
 
 
+def submitter_to_text(submitter: Identity) -> str:
+    """Who submits, without the token: another one of the same user does as well."""
+    said = {"user": submitter.user, "role": submitter.role, "by": submitter.by, "groups": sorted(submitter.groups)}
+    return _encode(said)
+
+
+def submitter_from_text(text: str) -> Identity:
+    data = fields(_decode(text))
+    user, groups = maybe(data["user"], a_text), frozenset(texts(data["groups"]))
+    return Identity(user, Role(data["role"]), IdentifiedBy(data["by"]), groups=groups)
+
+
 def spec_to_text(spec: JobSpec) -> str:
     """All of a spec, for what is submitted again later."""
     parts = {name: getattr(spec, name) for name in JobSpec.__slots__}
@@ -250,6 +263,7 @@ def spec_from_text(text: str) -> JobSpec:
         grace_seconds=number(data["grace_seconds"], bounds.GRACE),
         heartbeat_seconds=_within(data.get("heartbeat_seconds"), bounds.HEARTBEAT),
         preemptible=flag(data["preemptible"]),
+        surplus_preemptible=flag(data.get("surplus_preemptible", False)),
         preferred_workers=maybe(data.get("preferred_workers"), whole),
         expected_seconds=_within(data.get("expected_seconds"), bounds.DURATION),
         speedup=speedup_from_data(data.get("speedup", [])),

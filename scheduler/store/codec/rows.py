@@ -29,6 +29,7 @@ from scheduler.store.codec.json_text import (
     slots_from_text,
     slots_to_text,
     spec_from_text,
+    submitter_from_text,
 )
 from scheduler.store.codec.reading import SetAside, check_row
 from scheduler.store.codec.row_check import BrokenColumn, broken_text, raw_columns
@@ -304,4 +305,6 @@ def recurring_from_row(row: Row[Any]) -> Recurring:
         spec=spec_from_text(row.spec),
         created_at=row.created_at,
         last_run_at=row.last_run_at,
+        submitter=None if row.submitter is None else submitter_from_text(row.submitter),
+        refusal=row.refusal,
     )

@@ -16,7 +16,7 @@ from scheduler.store.codec.account_rows import charge_values, holding_values, qu
 from scheduler.store.codec.job_rows import job_values, worker_values
 from scheduler.store.codec.json_text import members_to_text
 from scheduler.store.codec.rows import event_values, node_values
-from scheduler.store.engine_side import leadership
+from scheduler.store.engine_side import leadership, node_types
 from scheduler.store.engine_side.replaced import replace_unreadable
 from scheduler.store.requests import bookings
 from scheduler.store.requests.shards import DataQueues
@@ -33,6 +33,7 @@ def commit(
     statements.upsert_workers.run(connection, [worker_values(worker) for worker in changes.workers])
     told = queues.end_workers(connection, _gone_from_data(changes), now)
     _write_nodes(connection, statements, changes.nodes, revision, now)
+    node_types.note(connection, statements, changes.nodes, now)
     _forget_nodes(connection, statements, changes.forgotten)
     bookings.write(connection, changes.bookings)
     if changes.ahead_seconds is not None:

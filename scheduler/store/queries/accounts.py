@@ -7,7 +7,7 @@ rest of an account is that of jobs which retention has removed: their number is 
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from scheduler.model.ids import JobId, worker_id
 from scheduler.store.codec.account_rows import charge_from_row, holding_from_row
 from scheduler.store.codec.reading import SetAside, plain
 from scheduler.store.queries.slot_usage import first_event, is_number
-from scheduler.store.sql.engine_tables import events, holdings, jobs, lease, nodes, usage, workers
+from scheduler.store.sql.engine_tables import events, holdings, jobs, lease, node_types, usage, workers
 
 _KEYS = {"queue": usage.c.queue, "user": usage.c.user_name, "gpu_type": usage.c.gpu_type}
 _SUMS = (usage.c.held_seconds, usage.c.lent_seconds, usage.c.lost_seconds)
@@ -132,6 +132,8 @@ class _Worker(NamedTuple):
     since: float
     #: Infinite: it lives.
     until: float
+    #: Whether this is all of it, or the last part: its node had another GPU type before.
+    last: bool
 
     def inside(self, span: Span, ahead_seconds: float) -> tuple[float, float]:
         """When it began and ended within these hours, by the engine's clock."""
@@ -152,7 +154,7 @@ class _Loss:
     def see(self, worker: _Worker) -> None:
         """A worker of the job."""
         stopped = self.worker is None and not worker.fixed and worker.since <= self.at <= worker.until
-        if stopped or self.worker == worker.id:
+        if stopped or (self.worker == worker.id and worker.last):
             self.slots[worker.key] = self.slots.get(worker.key, 0) + worker.slots
 
     def parts(self) -> Iterator[tuple[AccountKey, float]]:
@@ -167,23 +169,42 @@ def _bounds(span: Span, ahead_seconds: float) -> tuple[float, float]:
 
 
 def _workers(connection: Connection, span: Span, ahead_seconds: float) -> Iterator[_Worker]:
-    """The stored workers that held slots of their own in these hours."""
+    """The stored workers that held slots of their own in these hours, one for each GPU type that their node had."""
+    types = _types(connection)
     since, until = _bounds(span, ahead_seconds)
     ended = and_(workers.c.ended_at >= since, is_number(workers.c.ended_at))
     inside = workers.c.created_at < until, or_(workers.c.ended_at.is_(None), ended)
     query = (
-        select(jobs.c.id, jobs.c.queue, jobs.c.user_name, nodes.c.gpu_type, *_OF_WORKER)
+        select(jobs.c.id, jobs.c.queue, jobs.c.user_name, workers.c.node, *_OF_WORKER)
         .join_from(workers, jobs, jobs.c.id == workers.c.job_id)
-        .join(nodes, nodes.c.name == workers.c.node, isouter=True)
         .where(*inside, or_(jobs.c.finished_at.is_(None), jobs.c.finished_at >= since))
         .where(workers.c.shared.is_not(True), is_number(workers.c.created_at))
     )
     with connection.execute(query, execution_options={"yield_per": 1000}) as result:
         for row in result:
             slots = 0 if row.slot_ids == "[]" else row.slot_ids.count(",") + 1
-            key = AccountKey(plain(row.queue), plain(row.user_name), plain(row.gpu_type or ""))
             name, end = worker_id(JobId(row.id), row.ordinal), math.inf if row.ended_at is None else row.ended_at
-            yield _Worker(row.id, key, name, row.fixed_index is not None, slots, row.created_at, end)
+            for gpu_type, begun, over in _parts(types.get(row.node, ()), row.created_at, end):
+                key = AccountKey(plain(row.queue), plain(row.user_name), gpu_type)
+                yield _Worker(row.id, key, name, row.fixed_index is not None, slots, begun, over, over == end)
+
+
+def _types(connection: Connection) -> dict[str, list[tuple[float, str]]]:
+    """By node: since when it has had which GPU type, oldest first."""
+    found: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    query = select(node_types).where(is_number(node_types.c.since)).order_by(node_types.c.since)
+    for row in connection.execute(query):
+        found[row.node].append((row.since, plain(row.gpu_type)))
+    return found
+
+
+def _parts(types: Sequence[tuple[float, str]], since: float, until: float) -> Iterator[tuple[str, float, float]]:
+    """The GPU types of a node in an interval, with the part of it in which it had each."""
+    for k, (begun, gpu_type) in enumerate(types or [(since, "")]):
+        first = since if k == 0 else max(begun, since)
+        last = min(types[k + 1][0], until) if k + 1 < len(types) else until
+        if first < last or first == last == until:
+            yield gpu_type, first, last
 
 
 def _losses(connection: Connection, span: Span, ahead_seconds: float) -> dict[int, list[_Loss]]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, select, tuple_
 
 from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList
@@ -20,10 +20,13 @@ from scheduler.store.codec.rows import NODE_COLUMNS, event_from_row, events_from
 from scheduler.store.records import JobFilter, JobPage, WorkerPage
 from scheduler.store.sql.engine_tables import IS_CURRENT, IS_OF_A_QUEUE, events, generations, jobs, workers
 
+# Put together once: its columns are many, and it is asked for often.
+_JOB = select(*JOB_COLUMNS).where(jobs.c.id == bindparam("wanted"))
+
 
 def get_job(connection: Connection, job_id: JobId, aside: SetAside) -> Job | None:
     """Raises `UnreadableRow`."""
-    rows = connection.execute(select(*JOB_COLUMNS).where(jobs.c.id == job_id)).all()
+    rows = connection.execute(_JOB, {"wanted": job_id}).all()
     for job in _with_workers(connection, rows, aside):
         return job
     for row in aside.rows:

@@ -35,6 +35,7 @@ from scheduler.store.sql.engine_tables import (
     holdings,
     jobs,
     lease,
+    node_types,
     nodes,
     queue_usage,
     usage,
@@ -70,6 +71,7 @@ _READ: dict[str, tuple[Table, Select[Any], Make]] = {
     for table, query, make in (
         (workers, select(*WORKER_COLUMNS), worker_from_row),
         (nodes, select(*NODE_COLUMNS), node_from_row),
+        (node_types, select(node_types), _checked),
         (intents, select(intents), intent_from_row),
         (bookings, select(bookings), booking_from_row),
         (queues, select(queues), queue_from_row),

@@ -2,22 +2,31 @@
 
 from sqlalchemy import Connection, select
 
+from scheduler.model.event import Event, EventKind
+from scheduler.model.identity import Identity
 from scheduler.model.job import JobSpec
-from scheduler.store.codec.json_text import spec_to_text
+from scheduler.store.codec.json_text import spec_to_text, submitter_to_text
 from scheduler.store.codec.reading import SetAside, only
-from scheduler.store.codec.rows import recurring_from_row
+from scheduler.store.codec.rows import event_values, recurring_from_row
 from scheduler.store.records import Recurring
+from scheduler.store.sql.bulk_statements import Statements
 from scheduler.store.sql.request_tables import recurring
 from scheduler.store.sql.sequences import take_ids
 
 _PRESENT = recurring.c.deleted_at.is_(None)
 
 
-def add(connection: Connection, cron: str, timezone: str, spec: JobSpec, now: float) -> int:
+def add(connection: Connection, cron: str, timezone: str, spec: JobSpec, now: float, submitter: Identity | None) -> int:
     new_id = take_ids(connection, recurring=1).recurring
-    connection.execute(
-        recurring.insert().values(id=new_id, cron=cron, timezone=timezone, spec=spec_to_text(spec), created_at=now)
-    )
+    row = {
+        "id": new_id,
+        "cron": cron,
+        "timezone": timezone,
+        "spec": spec_to_text(spec),
+        "created_at": now,
+        "submitter": None if submitter is None else submitter_to_text(submitter),
+    }
+    connection.execute(recurring.insert().values(row))
     return new_id
 
 
@@ -46,7 +55,18 @@ def delete(connection: Connection, recurring_id: int, now: float) -> bool:
 def mark_run(connection: Connection, recurring_id: int, fire_time: float) -> None:
     """Remember the newest run; an older time changes nothing."""
     newer = recurring.c.last_run_at.is_(None) | (recurring.c.last_run_at < fire_time)
-    connection.execute(recurring.update().where(recurring.c.id == recurring_id, newer).values(last_run_at=fire_time))
+    run = recurring.update().where(recurring.c.id == recurring_id, newer)
+    connection.execute(run.values(last_run_at=fire_time, refusal=None))
+
+
+def refuse(connection: Connection, statements: Statements, recurring_id: int, why: str, now: float) -> None:
+    """Remember why its job is not submitted; another reason than before is an event."""
+    taken = take_ids(connection, events=1)
+    other = recurring.c.refusal.is_(None) | (recurring.c.refusal != why)
+    changed = recurring.update().where(recurring.c.id == recurring_id, _PRESENT, other).values(refusal=why)
+    if connection.execute(changed).rowcount:
+        event = Event(now, EventKind.RECURRING_REFUSED, detail=f"r{recurring_id}: {why}")
+        statements.insert_events.run(connection, [event_values(taken.event, event)])
 
 
 def resume(connection: Connection, recurring_id: int, since: float) -> None:

@@ -1,16 +1,27 @@
 """Removal of what is too old. Only ended jobs go, with their workers and generations; events go by their own age."""
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, exists, select
 
 from scheduler.store.records import Purged
-from scheduler.store.sql.engine_tables import events, jobs
+from scheduler.store.sql.engine_tables import events, jobs, node_types, nodes, workers
 
 
 def purge(connection: Connection, before_jobs: float, before_events: float, limit: int) -> Purged:
     """Remove at most `limit` jobs that ended, and as many events that happened, before these times."""
     ended = select(jobs.c.id).where(jobs.c.finished_at < before_jobs).order_by(jobs.c.finished_at).limit(limit)
     removed = connection.execute(jobs.delete().where(jobs.c.id.in_(ended)))
+    if removed.rowcount < limit:
+        _purge_types(connection, limit)
     return Purged(removed.rowcount, _purge_events(connection, before_events, limit))
+
+
+def _purge_types(connection: Connection, limit: int) -> None:
+    """Remove at most `limit` GPU types of nodes that nothing stored names any more."""
+    named = exists().where(nodes.c.name == node_types.c.node)
+    gone = connection.execute(select(node_types.c.node).where(~named).distinct().limit(limit)).scalars().all()
+    if gone:
+        unnamed = node_types.c.node.in_(gone) & node_types.c.node.not_in(select(workers.c.node))
+        connection.execute(node_types.delete().where(unnamed))
 
 
 def _purge_events(connection: Connection, before: float, limit: int) -> int:

@@ -41,7 +41,10 @@ def submit(
     Raises `Conflict` for a key of another user's job, `InvalidInput` for a queue that does not exist, and
     `LimitReached` for one that takes no more jobs.
     """
-    known = _known_keys(connection, specs)
+    if any(spec.client_key is not None for spec in specs):
+        # Whoever inserts the same keys at the same time has to wait, and will then see what was inserted here.
+        connection.execute(_LOCK_COUNTERS)
+    known = known_keys(connection, specs)
     fresh = _first_of_each_key([spec for spec in specs if spec.client_key is None or spec.client_key not in known])
     if not fresh:
         return [Submitted(known[spec.client_key or ""], created=False) for spec in specs]
@@ -64,14 +67,10 @@ def submit(
     return _answers(specs, known, first.job)
 
 
-def _known_keys(connection: Connection, specs: Sequence[JobSpec]) -> dict[str, JobId]:
+def known_keys(connection: Connection, specs: Sequence[JobSpec]) -> dict[str, JobId]:
     """Jobs that were submitted before under one of the keys. Raises `Conflict` for one of another user."""
     users = {spec.client_key: spec.user for spec in specs if spec.client_key is not None}
     keys = list(users)
-    if not keys:
-        return {}
-    # Whoever inserts the same keys at the same time has to wait, and will then see what was inserted here.
-    connection.execute(_LOCK_COUNTERS)
     known: dict[str, JobId] = {}
     for start in range(0, len(keys), KEYS_PER_QUERY):
         rows = connection.execute(_KNOWN_KEYS, {"keys": keys[start : start + KEYS_PER_QUERY]})

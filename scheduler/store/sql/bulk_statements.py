@@ -17,6 +17,7 @@ from scheduler.store.sql.engine_tables import (
     generations,
     holdings,
     jobs,
+    node_types,
     nodes,
     queue_usage,
     usage,
@@ -76,6 +77,7 @@ class Statements:
         )
         self.upsert_holdings = _upsert(dialect, holdings)
         self.upsert_queue_usage = _upsert(dialect, queue_usage)
+        self.upsert_node_types = _upsert(dialect, node_types)
         self.upsert_budgets_told = _upsert(dialect, budgets_told)
         self.add_usage = _add_usage(dialect)
         self.insert_data_queues = _insert(dialect, data_queues)

@@ -77,6 +77,8 @@ SUBMITTED = (
     Column("grace_seconds", Double, nullable=False),
     Column("heartbeat_seconds", Double),
     Column("preemptible", Boolean, nullable=False),
+    # Whether what it holds beyond its minimum is preemptible although it is not; NULL is false.
+    Column("surplus_preemptible", Boolean),
     Column("preferred_workers", BigInteger),
     Column("expected_seconds", Double),
     Column("speedup", Text),
@@ -338,6 +340,16 @@ queue_usage = Table(
     # The commit that wrote the row last.
     Column("revision", BigInteger, nullable=False),
     Index(None, "revision"),
+)
+
+#: The GPU type that a node has had since a moment of the engine's clock; it stays when the node is forgotten.
+node_types = Table(
+    "node_types",
+    metadata,
+    Column("node", Text, primary_key=True),
+    Column("since", Double, primary_key=True),
+    # Empty is none.
+    Column("gpu_type", Text, nullable=False),
 )
 
 #: The last month in which it was told of a queue that its budget is nearly spent.

@@ -153,6 +153,10 @@ recurring = Table(
     Column("created_at", Double, nullable=False),
     Column("last_run_at", Double),
     Column("deleted_at", Double),
+    # Who created it; NULL: nobody knows, as it was created before that was stored.
+    Column("submitter", Text),
+    # Why no job was submitted for the time that is due; NULL: nothing is due, or it was not tried yet.
+    Column("refusal", Text),
 )
 
 secrets = Table(

@@ -39,11 +39,13 @@ _TAKE = (
     .values(_AFTER)
     .returning(counters.c.jobs, counters.c.intents, counters.c.events, counters.c.recurring)
 )
+# Put together once: those that follow look at every commit.
+_HIGHEST_JOB = select(counters.c.jobs)
 
 
 def highest_job_id(connection: Connection) -> int:
     """The highest id that any job was given. Raises `StoreUnavailable` where it cannot be read."""
-    return _sound("jobs", connection.execute(select(counters.c.jobs)).scalar_one())
+    return _sound("jobs", connection.execute(_HIGHEST_JOB).scalar_one())
 
 
 def take_ids(connection: Connection, *, jobs: int = 0, intents: int = 0, events: int = 0, recurring: int = 0) -> Ids:

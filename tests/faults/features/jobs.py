@@ -55,6 +55,15 @@ def not_preemptible(of: Of, scenario: Scenario) -> Scenario:
     return each_job(of, scenario, lambda r, arrival: with_spec(arrival, preemptible=r.random() < 0.6))
 
 
+def surplus_preemptible(of: Of, scenario: Scenario) -> Scenario:
+    """Of some jobs, only what they hold beyond their minimum is preemptible."""
+
+    def keep(r: random.Random, arrival: Arrival) -> Arrival:
+        return with_spec(arrival, preemptible=False, surplus_preemptible=True) if r.random() < 0.5 else arrival
+
+    return each_job(of, scenario, keep)
+
+
 def time_limits(of: Of, scenario: Scenario) -> Scenario:
     return each_job(of, scenario, lambda r, job: with_spec(job, time_limit_seconds=r.choice([None, None, 20.0, 60.0])))
 

@@ -55,6 +55,38 @@ def test_each_kind_of_key_opens_whether_it_names_its_algorithm_or_not(
         assert lab.whoami(lab.header())["user"] == "ann"
 
 
+def test_an_issuer_whose_only_key_has_no_name_signs_tokens_that_name_none(tmp_path: Path) -> None:
+    key = SigningKey.new("k")
+    document = key.public_jwk()
+    del document["kid"]
+    with Issuer([key], published=[document]).listening() as issuer, lab_at(tmp_path, issuer) as lab:
+        assert lab.whoami(bearer(key.sign_without_kid(lab.claims())))["user"] == "ann"
+        assert "has no key 'k' now" in lab.refused(lab.header())
+
+
+@pytest.mark.parametrize(
+    ("claims", "role"),
+    [
+        ({"realm_access": {"roles": ["ml"]}}, "operator"),
+        ({"realm_access.roles": ["ml"]}, "operator"),
+        ({"realm_access.roles": [], "realm_access": {"roles": ["ml"]}}, "viewer"),
+        ({"realm_access": {"roles": "ml"}}, "operator"),
+        ({"realm_access": {"groups": ["ml"]}}, "viewer"),
+        ({"realm_access": ["ml"]}, "viewer"),
+        ({"roles": ["ml"]}, "viewer"),
+    ],
+)
+def test_a_claim_inside_others_is_named_with_dots(tmp_path: Path, claims: dict[str, Any], role: str) -> None:
+    named = {"user_claim": "person.name", "groups_claim": "realm_access.roles", "default_role": "viewer"}
+    with Issuer().listening() as issuer, lab_at(tmp_path, issuer, **named, roles={"ml": "operator"}) as lab:
+        seen = lab.whoami(lab.header(person={"name": "eve"}, **claims))
+        assert (seen["user"], seen["role"]) == ("eve", role)
+        assert "the claim person.name (oidc.user_claim) is missing" in lab.refused(lab.header(person="eve"))
+        assert "its claim realm_access.roles is no list" in lab.refused(
+            lab.header(person={"name": "eve"}, realm_access={"roles": {"ml": True}})
+        )
+
+
 def test_keys_that_cannot_be_used_keep_no_other_from_being_used(lab: Lab) -> None:
     good = lab.issuer.keys[0]
     lab.issuer.published = [

@@ -38,7 +38,13 @@ class Header:
     """How a token says that it is signed, which nobody has checked."""
 
     algorithm: str
-    kid: str
+    #: None: the only key of the issuer for this algorithm.
+    kid: str | None
+
+    @property
+    def key(self) -> str:
+        """The key that it means, for messages."""
+        return f"the key {self.kid}" if self.kid is not None else f"the only key for {self.algorithm}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +78,21 @@ def read_header(token: bytes) -> Header:
         raise Unacceptable("it has three parts as a JWT, and its first one is no JSON") from None
     if not isinstance(header, dict):
         raise Unacceptable("its header is no JSON object")
-    algorithm, kid = header.get("alg"), header.get("kid")
+    algorithm = header.get("alg")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise Unacceptable(f"its signature (alg) must be one of {', '.join(sorted(ALGORITHMS))}")
-    if kid is None or not is_key_id(kid):
+    if "kid" in header and not is_key_id(header["kid"]):
         raise Unacceptable("its header must name a key (kid) in printable ASCII")
     if "crit" in header or "b64" in header:
         raise Unacceptable("its header asks for extensions (crit)")
-    return Header(algorithm, kid)
+    return Header(algorithm, header.get("kid"))
 
 
 def read_claims(token: bytes, header: Header, key: IssuerKey, settings: OidcSettings) -> Claims:
     """Check the signature, and for whom and by whom the token is. Raises `Unacceptable`."""
     if header.algorithm not in key.algorithms:
         allowed = ", ".join(sorted(key.algorithms))
-        raise Unacceptable(f"the key {header.kid} is for {allowed}, not for {header.algorithm}")
+        raise Unacceptable(f"{header.key} is for {allowed}, not for {header.algorithm}")
     _check_signature(token, header, key)
     try:
         said = jwt.decode(
@@ -116,7 +122,7 @@ def _check_signature(token: bytes, header: Header, key: IssuerKey) -> None:
     except ValueError:
         right = False
     if not right:
-        raise Unacceptable(f"its signature is not that of the key {header.kid} of the issuer")
+        raise Unacceptable(f"its signature is not that of {header.key} of the issuer")
 
 
 def _decoded(part: bytes) -> bytes:
@@ -140,7 +146,7 @@ def _claims_of(said: dict[str, Any], settings: OidcSettings) -> Claims:
 
 def _user_of(said: dict[str, Any], settings: OidcSettings) -> str:
     claim = settings.user_claim
-    user = said.get(claim)
+    user = _claim(said, claim)
     if not isinstance(user, str) or not user:
         raise Unacceptable(f"it names no user: the claim {claim} (oidc.user_claim) is missing or no text")
     if claim == "email" and said.get("email_verified", True) is not True:
@@ -151,8 +157,20 @@ def _user_of(said: dict[str, Any], settings: OidcSettings) -> str:
     return user
 
 
+def _claim(said: dict[str, Any], name: str) -> Any:
+    """The claim of this name, else what the names between its dots lead to, one inside the other; None: nothing."""
+    if name in said:
+        return said[name]
+    found: Any = said
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
+
+
 def _groups_of(said: dict[str, Any], settings: OidcSettings) -> Collection[str]:
-    groups = said.get(settings.groups_claim, [])
+    groups = _claim(said, settings.groups_claim)
+    if groups is None:
+        return ()
     if isinstance(groups, str):
         groups = [groups]
     if not isinstance(groups, list) or len(groups) > GROUPS_MAX or not all(isinstance(each, str) for each in groups):

@@ -57,6 +57,8 @@ class IssuerKeys:
         self._read, self._now = read, now
         self._fetching = threading.Lock()
         self._keys: dict[str, IssuerKey] = {}
+        #: All of them, with those that have no id.
+        self._all: Sequence[IssuerKey] = ()
         self._documents: Sequence[Any] = ()
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
@@ -65,9 +67,13 @@ class IssuerKeys:
         #: Why the last look failed, in one line; None: it did not.
         self.trouble: str | None = "the keys of the issuer are not known yet"
 
-    def find(self, kid: str) -> IssuerKey | None:
-        """The key with this id; None: there is none, as far as is known."""
-        return self._keys.get(kid) if self._believed() else None
+    def find(self, kid: str | None, algorithm: str) -> list[IssuerKey]:
+        """The key with this id; without one, all keys for the algorithm. None, as far as is known: an empty list."""
+        if not self._believed():
+            return []
+        if kid is not None:
+            return [self._keys[kid]] if kid in self._keys else []
+        return [key for key in self._all if algorithm in key.algorithms]
 
     def due(self) -> bool:
         """Whether the issuer may be asked again by now."""
@@ -87,15 +93,15 @@ class IssuerKeys:
             self._fetched_at = self._now()
 
     def _take(self, documents: Sequence[Any]) -> None:
-        keys = dict(_usable(documents[:KEYS_MAX]))
+        keys = list(_usable(documents[:KEYS_MAX]))
         if not keys:
-            raise IssuerError(
-                "the issuer publishes no key that can be used: RSA of 2048 bits, EC or Edwards, with a kid"
-            )
+            raise IssuerError("the issuer publishes no key that can be used: RSA of 2048 bits, EC or Edwards")
         if documents != self._documents:
-            self._keys, self._documents = keys, documents
+            self._keys = {kid: key for kid, key in keys if kid is not None}
+            self._all = [*self._keys.values(), *(key for kid, key in keys if kid is None)]
+            self._documents = documents
             self.edition += 1
-            log.info("keys of the issuer", keys=sorted(keys))
+            log.info("keys of the issuer", keys=sorted(self._keys), without_id=len(self._all) - len(self._keys))
         self.trouble = None
 
     def _believed(self) -> bool:
@@ -107,14 +113,16 @@ def is_key_id(kid: object) -> bool:
     return isinstance(kid, str) and 0 < len(kid) <= KID_LENGTH_MAX and kid.isascii() and kid.isprintable()
 
 
-def _usable(documents: Iterable[Any]) -> Iterable[tuple[str, IssuerKey]]:
-    """The keys that sign tokens; of two with one id the last one."""
+def _usable(documents: Iterable[Any]) -> Iterable[tuple[str | None, IssuerKey]]:
+    """The keys that sign tokens, with their ids; of two with one id the last one counts."""
     for document in documents:
-        if not isinstance(document, dict) or not is_key_id(document.get("kid")) or document.get("use") == "enc":
+        if not isinstance(document, dict) or document.get("use") == "enc":
+            continue
+        if "kid" in document and not is_key_id(document["kid"]):
             continue
         key = _key_of(document)
         if key is not None:
-            yield document["kid"], key
+            yield document.get("kid"), key
 
 
 def _key_of(document: dict[str, Any]) -> IssuerKey | None:

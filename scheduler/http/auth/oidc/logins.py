@@ -76,11 +76,15 @@ class OidcLogins:
             self._checked.clear()
             self._edition = self._keys.edition
         header = read_header(secret)
-        key = self._keys.find(header.kid)
-        if key is None and self._keys.trouble is not None:
+        keys = self._keys.find(header.kid, header.algorithm)
+        if not keys and self._keys.trouble is not None:
             return None
-        if key is None:
+        if not keys and header.kid is not None:
             raise Unacceptable(f"the issuer {self._settings.issuer} has no key {header.kid!r} now")
+        if len(keys) != 1:
+            has = f"the issuer {self._settings.issuer} has {len(keys)} keys for {header.algorithm} now"
+            raise Unacceptable(f"its header must name its key (kid): {has}")
+        key = keys[0]
         digest = _digest(secret)
         claims = self._checked.pop(digest, None)
         if claims is None:
@@ -93,7 +97,8 @@ class OidcLogins:
     def _known(self, secret: bytes) -> bool:
         """Whether nothing has to be asked about the token."""
         try:
-            return self._keys.find(read_header(secret).kid) is not None
+            header = read_header(secret)
+            return bool(self._keys.find(header.kid, header.algorithm))
         except Unacceptable:
             return True
 

@@ -1,0 +1,133 @@
+"""The most that others could give up for a job, quick to compute: where that is too little, nobody looks for victims.
+
+What running jobs of other queues could give is bounded by what each of the accounts around them holds beyond what it is
+entitled to, as takings never go below that, and by workers above minimums, unless jobs of other queues may be stopped.
+"""
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import accumulate
+
+import numpy as np
+
+from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.pools import reserved
+from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.lanes import LaneTable
+from scheduler.policy.queues.shares import Counts, Shares, kind_of
+from scheduler.policy.queues.tree import Lane
+from scheduler.policy.snapshot.victim_table import surplus
+
+#: Stands for all queues: the account around those of the first level.
+_ALL = ""
+
+
+class Losses:
+    """Upper bounds on slots that jobs of a draft could lose, by account and kind."""
+
+    def __init__(self, draft: Draft, shares: Shares, by_lane: LaneTable) -> None:
+        self._draft = draft
+        self._shares = shares
+        self._kinds = range(len(shares.tree.kinds))
+        self._changes = shares.changes()
+        #: By own account of a lane and kind: priorities of its jobs, lowest first, and sums of their slots.
+        self._own: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+        #: The account around each.
+        self._above: dict[str, str] = {}
+        #: Slots that those directly inside an account could lose, and what it could lose itself.
+        self._inside: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(self._kinds))
+        self._most: dict[str, list[int]] = {}
+        self._free: list[int] = []
+        #: How much of the ledger's changes was read then.
+        self._read = -1
+        self._add_running(by_lane)
+        self._add_reserved()
+        self._bound_all(self._above)
+
+    def enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
+        """Whether there might be these slots, by kind, for a job of this lane, once all that may be taken is.
+
+        `importance`: its effective priority. Always, where it may stop jobs for a guarantee, or jobs of its queue hold
+        reservations, or slots are shared.
+        """
+        shares, kind = self._shares, kind_of(counts)
+        if self._draft.ledger.oversold or self._draft.holders_in(lane.own):
+            return True
+        if any(slots and shares.depths_within(lane, slots, kind=k, guaranteed=True) for k, slots in enumerate(counts)):
+            return True
+        wanted = counts[0] - self._free_soon(kind) - self._own_slots(lane.own, kind, importance)
+        return wanted <= self._others(lane, shares.depths_within(lane, counts[0]), kind)
+
+    def _others(self, lane: Lane, depths: frozenset[int], kind: int) -> int:
+        """Slots that lanes which share one of these numbers of levels with this one could lose.
+
+        Its own accounts there hold less than they are entitled to, and so could lose none.
+        """
+        self._bound_all(self._changes.news() & self._above.keys())
+        around = (_ALL, *lane.path)
+        return sum(self._inside[around[depth]][kind] for depth in depths if around[depth] in self._inside)
+
+    def _bound_all(self, accounts: Iterable[str]) -> None:
+        """Bound each of these, those inside others first: their names begin with the names of those around them."""
+        for account in sorted(accounts, reverse=True):
+            self._bound(account)
+
+    def _bound(self, account: str) -> None:
+        """Bound what the account could lose by what it holds beyond its part; those inside it are known."""
+        beyond = max(math.floor(self._shares.beyond(account, 0)), 0)
+        before, most = self._most.get(account), [min(slots, beyond) for slots in self._inside[account]]
+        if most != before:
+            around = self._inside[self._above[account]]
+            for kind in self._kinds:
+                around[kind] += most[kind] - (before[kind] if before is not None else 0)
+            self._most[account] = most
+
+    def _own_slots(self, own: str, kind: int, importance: float) -> int:
+        """Slots of jobs of the queue that are not more important; where jobs age, of all of them."""
+        priorities, slots = self._own.get((own, kind), ((), [0]))
+        return slots[-1 if self._draft.order.ages else bisect_right(priorities, importance)]
+
+    def _free_soon(self, kind: int) -> int:
+        """Free slots, and those that are being freed."""
+        ledger = self._draft.ledger
+        if self._read != len(ledger.log):
+            self._read = len(ledger.log)
+            slots = np.maximum(ledger.rows_at(slice(0, ledger.own), View.SOON)[:, 0], 0)
+            by_kind = np.bincount(self._shares.standing.kinds, slots, len(self._kinds))
+            self._free = [int(slots.sum()), *map(int, by_kind[1:])]
+        return self._free[kind]
+
+    def _add_running(self, by_lane: LaneTable) -> None:
+        """Add what running jobs could lose."""
+        table = self._draft.victim_table.table
+        whole = table["workers"] * by_lane.slots + by_lane.fixed_slots
+        stops = self._draft.settings.fair_stop_seconds is not None
+        gives = whole if stops else surplus(table) * by_lane.slots
+        of_own = defaultdict[tuple[str, int], list[tuple[int, int]]](list)
+        columns = (by_lane.lane, by_lane.kind, table["priority"], whole, gives)
+        for at, kind, priority, all_slots, slots in zip(*(column.tolist() for column in columns), strict=True):
+            lane = by_lane.lanes[at]
+            for each in {0, kind}:
+                of_own[lane.own, each].append((priority, all_slots))
+            self._add(lane, 0, slots)
+            if kind:
+                self._add(lane, kind, slots)
+        for key, jobs in of_own.items():
+            jobs.sort()
+            priorities, each_slots = zip(*jobs, strict=True)
+            self._own[key] = list(priorities), list(accumulate(each_slots, initial=0))
+
+    def _add_reserved(self) -> None:
+        """Add what waiting jobs could lose that had it before this draft."""
+        draft = self._draft
+        for job in map(draft.world.queued.__getitem__, draft.holding):
+            if draft.holding[job.id] == reserved(job):
+                for kind, slots in enumerate(self._shares.standing.counts(draft.held_for(job))):
+                    self._add(draft.lane(job), kind, slots)
+
+    def _add(self, lane: Lane, kind: int, slots: int) -> None:
+        if lane.path:
+            self._inside[lane.own][kind] += slots
+            self._above |= zip(lane.path, (_ALL, *lane.path), strict=False)

@@ -1,0 +1,1 @@
+"""TLS of the HTTP listener: its certificates, connections, workers, replicas and attackers."""
