@@ -90,6 +90,11 @@ def test_what_nobody_may_take_counts_until_somebody_may() -> None:
     of.leave(one, slots(2))
     of.pin(one, slots(1), 1)
     assert (of.held("lab"), [of.pins(one, (count,)) for count in (1, 2)]) == ((0,), [True, False])
+    of.put(one, slots(2), 1, pinned=True)
+    of.put(one, slots(1), -1, pinned=True)
+    assert (of.held("lab"), of.pins(one, (1,))) == ((1,), False), "3 and one more"
+    of.put(one, slots(1), -1, pinned=True)
+    assert (of.held("lab"), of.pins(one, (1,))) == ((0,), True)
 
 
 def test_the_queue_that_holds_the_least_part_is_first_and_one_that_lacks_a_guarantee_is_before_all() -> None:

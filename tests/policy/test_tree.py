@@ -39,6 +39,14 @@ def test_where_users_share_a_queue_or_have_limits_in_it_each_has_an_account() ->
     assert (among.weight("lab@ann"), among.weight("lab/."), among.queue("lab@ann")) == (1.0, 1.0, None)
 
 
+def test_limits_bound_what_jobs_in_a_queue_and_inside_it_hold() -> None:
+    c = Cluster().queue("lab", limit=4).queue("lab/one").queue("works", user_limit=3).queue("other")
+    among = Tree({queue.path: queue for queue in c.queues})
+    paths = ("lab", "lab/one", "works", "other", "")
+    limited = [among.limits_any(lane(among, number, queue=path)) for number, path in enumerate(paths, 1)]
+    assert limited == [True, True, True, False, False]
+
+
 def test_jobs_with_the_same_accounts_are_in_one_lane() -> None:
     among = tree("lab", "works", user_limit=("works",))
     assert lane(among, 1, queue="lab", user="ann") is lane(among, 2, queue="lab", user="bob")

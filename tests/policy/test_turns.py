@@ -60,6 +60,20 @@ def test_the_queue_that_is_first_is_the_first_of_all_as_slots_and_jobs_come_and_
             assert first[0] in [place(lane) for lane in there if lane.own == first[1]]
 
 
+@given(shares_of(), st.lists(st.sampled_from(LANES), min_size=9, max_size=20))
+def test_with_each_slot_that_is_given_out_turns_are_those_of_what_queues_hold_now(
+    shares: Shares, takers: list[Lane]
+) -> None:
+    turns = Turns(shares)
+    for lane in LANES:
+        turns.add(lane)
+    for taker in takers:
+        shares.put(taker, SLOT, 1, pinned=False)
+        first = turns.first()
+        assert first is not None
+        assert first[0] == min((tuple(map(shares.place, lane.path)), shares.oldest(lane.own)) for lane in LANES)
+
+
 @given(shares_of(), st.permutations(LANES))
 def test_each_queue_has_a_turn_and_jobs_above_all_queues_have_the_first(shares: Shares, lanes: list[Lane]) -> None:
     turns, served = Turns(shares), list[str]()
