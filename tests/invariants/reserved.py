@@ -8,7 +8,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.job_state import JobState, StopReason
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import Stray
@@ -19,6 +19,14 @@ from scheduler.policy.published.rules import RULES
 from scheduler.policy.snapshot.order import Order, Rank
 from tests.invariants.broken import Broken, hold
 from tests.invariants.sizes import starting_size
+
+#: Why a job waits that queues do not let have what is there; a limit may be used up since it was held.
+_RULES_OF_QUEUES = (
+    WaitReason.QUEUE_LIMIT,
+    WaitReason.USER_LIMIT,
+    WaitReason.BUDGET_SPENT,
+    WaitReason.QUEUE_UNREADABLE,
+)
 
 #: A job, a node, and the number of slots there, shared ones (True) or its own.
 _Place = tuple[JobId, NodeName, int, bool]
@@ -148,7 +156,7 @@ def _excused(before: Job, job: Job, then: Snapshot, snapshot: Snapshot, order: O
         or job.queued_at != before.queued_at  # it left the queue and came back, with nothing held for it
         or job.not_before > order.now
         or snapshot.bookings
-        or snapshot.queues  # one that is entitled to more may take it over
+        or (snapshot.queues and _excused_by_queues(job, then, snapshot))
     ):
         return True
     names = _names(before)
@@ -165,6 +173,26 @@ def _excused(before: Job, job: Job, then: Snapshot, snapshot: Snapshot, order: O
     goes_before = _goes_before(order, settings)
     begun = (each for each in snapshot.active.values() if each.started_at == order.now)  # wherever that is
     return any(goes_before(each, job) for each in (*snapshot.queued.values(), *begun) if each.id != job.id)
+
+
+def _excused_by_queues(job: Job, then: Snapshot, snapshot: Snapshot) -> bool:
+    """Whether rules of queues keep the job from what was held, or have changed, or another queue or user got some."""
+    if job.wait_reason in _RULES_OF_QUEUES or snapshot.queues != then.queues:
+        return True
+    others = (o for o in (*snapshot.active.values(), *snapshot.queued.values()) if _whose(o) != _whose(job))
+    known = {job.id: job for job in (*then.active.values(), *then.queued.values())}
+    return any(_got_some(other, known.get(other.id)) for other in others)
+
+
+def _whose(job: Job) -> tuple[str, str]:
+    return job.spec.queue, job.spec.user
+
+
+def _got_some(job: Job, before: Job | None) -> bool:
+    """Whether the job has a worker, or holds something, that it did not before."""
+    known = {each.id for each in before.all_workers} if before is not None else set()
+    workers = {each.id for each in job.all_workers} - known
+    return bool(workers) or (bool(job.reservation) and (before is None or job.reservation != before.reservation))
 
 
 def _still_fits(before: Job, then: Snapshot, snapshot: Snapshot, order: Order, settings: PolicySettings) -> bool:

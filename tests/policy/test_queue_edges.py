@@ -120,6 +120,17 @@ def test_a_guarantee_of_one_type_covers_no_job_on_another() -> None:
     assert c.reason(2) is WaitReason.NOT_GUARANTEED
 
 
+def test_what_is_guaranteed_of_a_type_covers_no_job_that_names_none() -> None:
+    c = Cluster().node("h", 8, gpu_type="H100").node("a", 8, gpu_type="A100")
+    c.queue("left", guarantee={"*": 1, "H100": 4})
+    c.running(1, on={"h": 4}, workers=4, queue="left", gpu_type="H100")
+    c.waiting(2, workers=2, queue="left", preemptible=False, priority=5)
+    c.waiting(3, workers=1, queue="left", preemptible=False)
+    c.settle()
+    assert c.reason(2) is WaitReason.NOT_GUARANTEED, "job 1 may end, and with it the guarantee"
+    assert running(c) == {1: 4, 3: 1}
+
+
 def test_equals_of_two_queues_do_not_share_with_each_other() -> None:
     c = Cluster().node("a", 8).queue("left", guarantee=6).queue("right")
     c.running(1, on={"a": 6}, workers=(1, 8), queue="left").running(2, on={"a": 2}, workers=2, queue="right")

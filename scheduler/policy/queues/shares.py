@@ -238,10 +238,10 @@ class Shares:
         )
 
     def _covered(self, account: str, kind: int, slots: int) -> bool:
-        if not kind and self.tree.guarantees_types_only(account):
-            return False
-        pinned = self._pinned.get(account, self._none)[kind]
-        return pinned + slots <= self._entitlement(account, kind).guaranteed + _EPSILON
+        guaranteed = self._entitlement(account, kind).guaranteed
+        if not kind:  # what is guaranteed of GPU types comes and goes with who wants or holds some
+            guaranteed = min(guaranteed, self.tree.guaranteed_of_any(account))
+        return self._pinned.get(account, self._none)[kind] + slots <= guaranteed + _EPSILON
 
     def _beyond_limits(self, lane: Lane, counts: Counts, besides: Mapping[str, Counts]) -> Iterable[Quota]:
         """Slots beyond each limit of the lane's accounts if it gets so many more."""

@@ -111,6 +111,10 @@ class Tree:
         queue = self._queues.get(account)
         return queue is not None and bool(queue.guarantee) and ANY_GPU not in dict(queue.guarantee)
 
+    def guaranteed_of_any(self, queue: str) -> int:
+        """The slots of whatever GPU type that a queue is guaranteed."""
+        return dict(self._queues[queue].guarantee).get(ANY_GPU, 0)
+
     def weight(self, account: str) -> float:
         """The weight of the account among its siblings."""
         queue = self._queues.get(account)
