@@ -22,7 +22,7 @@ from scheduler.model.queue_tree import chain, closed_queues, nearest
 from scheduler.model.worker import Worker
 from scheduler.model.world import World, mask_of
 from scheduler.policy.checks.bookings import inside_booking
-from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, wanted
+from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, guaranteed, wanted
 
 #: An account, and a GPU type or `ANY_GPU`.
 Key = tuple[str, str]
@@ -156,8 +156,10 @@ class Accounts:
     def _share(self, account: str, gpu_type: str, inner: Mapping[str, Iterable[str]], demand: Slots) -> Share:
         below = [self._share(each, gpu_type, inner, demand) for each in inner.get(account, ())]
         queue = self.world.queues.get(account)
-        promised = dict(queue.guarantee).get(gpu_type) if queue is not None else None
-        guarantee = promised if promised is not None else None if below else 0.0
+        guarantees = dict(queue.guarantee) if queue is not None else {}
+        guarantee: float | None = guarantees.get(gpu_type, None if below else 0.0)
+        if gpu_type not in guarantees and ANY_GPU in guarantees:  # those inside have no more of a type than of any
+            guarantee = min(guarantees[ANY_GPU], sum(map(guaranteed, below)))
         if unread := queue is not None and not queue.readable:
             guarantee = demand[account, gpu_type] + sum(map(wanted, below))
         limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf
