@@ -29,6 +29,7 @@ from tests.invariants.broken import Broken, hold
 from tests.invariants.could_start import could_start
 from tests.invariants.limited import LimitsHold
 from tests.invariants.others import OthersKeepTheirs, OthersServed
+from tests.invariants.queues import RULES_OF_QUEUES
 from tests.invariants.reserved import Promises, reservations_fit
 
 #: Ticks and stops take their time: an inversion is one only when it outlasts the longest grace by this much.
@@ -233,19 +234,14 @@ class InvariantChecker:
                 self._failures_seen[job.id] = 0
 
     def _no_lasting_inversion(self, snapshot: Snapshot, order: Order, now: float) -> None:
-        """I5: nobody waits long at zero while less important jobs hold what would let it start.
-
-        Among queues importance does not decide.
-        """
-        if snapshot.queues and self._world.settings.policy.name == "elastic":
-            self._inverted_since.clear()
-            return
+        """I5: nobody waits long at zero while less important jobs hold what would let it start."""
         knows_fixed = self._world.settings.policy.name == "elastic"
         for job in snapshot.queued.values():
             if job.spec.fixed is not None and not knows_fixed:
                 continue
             size, promised = self._starting_size(job), self._promised_before(job, snapshot, order)
-            if order.now >= job.not_before and could_start(job, size, snapshot, order, promised):
+            may_start = order.now >= job.not_before and job.wait_reason not in RULES_OF_QUEUES
+            if may_start and could_start(job, size, snapshot, order, promised):
                 since = self._inverted_since.setdefault(job.id, now)
                 graces = [j.spec.stop_seconds for j in snapshot.active.values()]
                 limit = max(graces, default=0.0) + INVERSION_SLACK_SECONDS

@@ -6,12 +6,14 @@ from scheduler.model.node import Node
 from scheduler.model.world import World as Snapshot
 from scheduler.policy.snapshot.order import Order
 from tests.invariants.free import free_slots
+from tests.invariants.queues import whose
 
 
 def could_start(job: Job, size: int, snapshot: Snapshot, order: Order, promised: int) -> bool:
     """Whether what strictly less important preemptible jobs hold would do, on nodes of one GPU type.
 
-    Free slots help unless somebody waits before it. What is reserved, leaving, booked, awaited by others or one of the
+    Free slots help unless somebody waits before it, or there are queues; among these, only what jobs of its own queue
+    hold helps. What is reserved, leaving, booked, awaited by others or one of the
     `promised` slots counts as not available, so that it errs towards False.
     """
     if job.shape.cpus or job.shape.memory_mib or snapshot.booking_of(job) is not None:
@@ -19,7 +21,7 @@ def could_start(job: Job, size: int, snapshot: Snapshot, order: Order, promised:
     beside = _places_of_fixed(job, snapshot)
     if beside is None:
         return False
-    first = order.queue(snapshot.queued.values())[0].id == job.id
+    first = not snapshot.queues and order.queue(snapshot.queued.values())[0].id == job.id
     room: dict[str | None, int] = {}
     for node in snapshot.nodes.values():
         if node.schedulable and node.suits(job.shape):
@@ -64,6 +66,7 @@ def _usable(node: Node, job: Job, snapshot: Snapshot, order: Order, *, free_too:
         and not other.finishing
         and other.stop_reason is not StopReason.CANCELLED
         and order.more_important(job, other)
+        and (not snapshot.queues or whose(other, snapshot) == whose(job, snapshot))
         and snapshot.booking_of(other) is None
         for worker in other.all_workers
         if worker.node == node.name and not worker.shared

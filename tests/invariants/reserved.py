@@ -8,7 +8,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.job_state import JobState, StopReason, WaitReason
+from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import Stray
@@ -18,15 +18,8 @@ from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.published.rules import RULES
 from scheduler.policy.snapshot.order import Order, Rank
 from tests.invariants.broken import Broken, hold
+from tests.invariants.queues import LIMITS_OF_QUEUES, whose
 from tests.invariants.sizes import starting_size
-
-#: Why a job waits that queues do not let have what is there; a limit may be used up since it was held.
-_RULES_OF_QUEUES = (
-    WaitReason.QUEUE_LIMIT,
-    WaitReason.USER_LIMIT,
-    WaitReason.BUDGET_SPENT,
-    WaitReason.QUEUE_UNREADABLE,
-)
 
 #: A job, a node, and the number of slots there, shared ones (True) or its own.
 _Place = tuple[JobId, NodeName, int, bool]
@@ -177,15 +170,13 @@ def _excused(before: Job, job: Job, then: Snapshot, snapshot: Snapshot, order: O
 
 def _excused_by_queues(job: Job, then: Snapshot, snapshot: Snapshot) -> bool:
     """Whether rules of queues keep the job from what was held, or have changed, or another queue or user got some."""
-    if job.wait_reason in _RULES_OF_QUEUES or snapshot.queues != then.queues:
+    if job.wait_reason in LIMITS_OF_QUEUES or snapshot.queues != then.queues:
         return True
-    others = (o for o in (*snapshot.active.values(), *snapshot.queued.values()) if _whose(o) != _whose(job))
+    others = (
+        o for o in (*snapshot.active.values(), *snapshot.queued.values()) if whose(o, snapshot) != whose(job, snapshot)
+    )
     known = {job.id: job for job in (*then.active.values(), *then.queued.values())}
     return any(_got_some(other, known.get(other.id)) for other in others)
-
-
-def _whose(job: Job) -> tuple[str, str]:
-    return job.spec.queue, job.spec.user
 
 
 def _got_some(job: Job, before: Job | None) -> bool:
