@@ -25,7 +25,7 @@ def divide(
     first, demand = dict[Lane, int](), defaultdict[str, list[int]](lambda: [0] * len(tree.kinds))
     for number, (path, by_kind) in enumerate(wants.items(), 1):
         accounts = tree.accounts(path, "ann")
-        first[Lane(accounts, (), accounts)] = number
+        first[Lane(accounts, accounts)] = number
         for account in accounts:
             demand[account] = [
                 so_far + by_kind.get(kind, 0) for so_far, kind in zip(demand[account], tree.kinds, strict=True)

@@ -129,8 +129,8 @@ def test_a_lane_takes_from_others_within_what_its_accounts_below_them_are_entitl
     assert lab(held={"lab": (4,), "lab/one": (1,)}).depths_within(one, 1) == {1}, "from lab/two alone"
     assert lab(held={"lab": (1,)}).depths_within(one, 1, guaranteed=True) == {0}
     assert lab(held={"lab": (1,), "lab/one": (2,)}).depths_within(one, 1, guaranteed=True) == set()
-    assert of.depths_within(Lane(("gone",), (), ()), 1) == of.depths_within(TOP, 1) == set()
-    assert of.depths_within(Lane(("gone",), (), ()), 1, guaranteed=True) == set()
+    assert of.depths_within(Lane(("gone",), ()), 1) == of.depths_within(TOP, 1) == set()
+    assert of.depths_within(Lane(("gone",), ()), 1, guaranteed=True) == set()
     assert [of.covers(one, count) for count in (2, 3)] == [True, False]
     assert (of.beyond("lab", 0), of.beyond("gone", 0)) == pytest.approx((-2, 0), abs=1e-5)
     assert math.floor(lab(held={"lab": (6,)}).beyond("lab", 0)) == 2

@@ -30,12 +30,12 @@ def test_a_job_counts_in_its_queue_and_in_those_around_it() -> None:
 def test_where_users_share_a_queue_or_have_limits_in_it_each_has_an_account() -> None:
     among = tree("lab", "lab/one", "works", share_users=("lab",), user_limit=("lab", "works"))
     assert lane(among, 1, queue="lab", user="ann").path == among.accounts("lab", "ann") == ("lab", "lab@ann")
-    assert lane(among, 2, queue="lab/one", user="ann").of_user == ("lab@ann",)
-    found = lane(among, 3, queue="lab", user="ann")
-    assert (found.of_user, found.accounts) == (("lab@ann",), ("lab", "lab@ann"))
+    assert lane(among, 2, queue="lab/one", user="ann").limits == (("lab@ann", 0, 3),)
+    found = lane(among, 3, queue="lab", user="ann@home")
+    assert found.accounts == ("lab", "lab@ann@home"), "users may have an @ in their names"
+    assert [(*limit, limit.of_user) for limit in found.limits] == [("lab@ann@home", 0, 3, True)]
     assert lane(among, 4, queue="works", user="ann").accounts == ("works", "works@ann")
     assert lane(among, 5, user="ann").accounts == ("/.",)
-    assert among.limit_of_user("lab@ann@home") == 3, "users may have an @ in their names"
     assert (among.weight("lab@ann"), among.weight("lab/."), among.queue("lab@ann")) == (1.0, 1.0, None)
 
 
@@ -43,8 +43,8 @@ def test_limits_bound_what_jobs_in_a_queue_and_inside_it_hold() -> None:
     c = Cluster().queue("lab", limit=4).queue("lab/one").queue("works", user_limit=3).queue("other")
     among = Tree({queue.path: queue for queue in c.queues})
     paths = ("lab", "lab/one", "works", "other", "")
-    limited = [among.limits_any(lane(among, number, queue=path)) for number, path in enumerate(paths, 1)]
-    assert limited == [True, True, True, False, False]
+    limits = [lane(among, number, queue=path, user="ann").limits for number, path in enumerate(paths, 1)]
+    assert limits == [(("lab", 0, 4),), (("lab", 0, 4),), (("works@ann", 0, 3),), (), ()]
 
 
 def test_jobs_with_the_same_accounts_are_in_one_lane() -> None:
@@ -68,9 +68,9 @@ def test_jobs_of_open_bookings_are_above_all_queues_and_all_are_where_there_are_
 
 
 def test_lanes_share_the_levels_that_both_begin_with() -> None:
-    one, two = Lane(("lab", "lab/one"), (), ()), Lane(("lab", "lab/two"), (), ())
+    one, two = Lane(("lab", "lab/one"), ()), Lane(("lab", "lab/two"), ())
     assert (one.shared_levels(two), one.shared_levels(one), one.shared_levels(TOP)) == (1, 2, 0)
-    assert one.shared_levels(Lane(("works", "works/one"), (), ())) == 0
+    assert one.shared_levels(Lane(("works", "works/one"), ())) == 0
 
 
 def test_an_account_tells_its_queue_and_its_user() -> None:

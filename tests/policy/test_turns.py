@@ -16,7 +16,7 @@ from tests.policy.drawn_queues import queued_clusters
 from tests.policy.worlds import Cluster
 
 PATHS = (("a", "a/a", "a/a/a"), ("a", "a/a", "a/a/b"), ("a", "a/b"), ("b", "b@ann"), ("b", "b@bob"), ("c",))
-LANES = tuple(Lane(path, (), path) for path in PATHS)
+LANES = tuple(Lane(path, path) for path in PATHS)
 ACCOUNTS = tuple(dict.fromkeys(account for path in PATHS for account in path))
 SLOT = ((0, (1, 0, 0)),)
 PART = st.integers(0, 4).map(float)

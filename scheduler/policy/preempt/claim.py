@@ -87,10 +87,10 @@ class Claim:
         """
         draft, table = self._draft, self._draft.victim_table.table
         everybody = draft.victim_table.in_turn(draft.now, shrink=shrinkable)
-        part = self._parts(by_lane)[by_lane.lane, by_lane.kind]
+        part, left = (each[by_lane.lane, by_lane.kind] for each in self._parts(by_lane))
         may_lose = useful & by_lane.counted & (part > 0.0)
-        if shrinkable:
-            may_lose &= surplus(table) > 0
+        if shrinkable:  # a worker at least
+            may_lose &= (surplus(table) > 0) & (left >= by_lane.slots)
         candidates = everybody[may_lose[everybody]]
         candidates = candidates[np.argsort(-part[candidates], kind="stable")]
         spare = self._spare(by_lane, candidates, surplus(table), most)
@@ -110,7 +110,7 @@ class Claim:
         """Whether jobs of other queues have something that it may take."""
         if not self.depths:
             return False
-        return bool(self._parts(by_lane).any()) or next(self.reservations(), None) is not None
+        return bool(self._parts(by_lane)[0].any()) or next(self.reservations(), None) is not None
 
     def _spare(self, by_lane: LaneTable, candidates: Ints, surplus: Ints, most: int | None) -> Ints:
         """How many workers above its minimum each of these may lose, one after the other, until `most` lose any."""
@@ -129,9 +129,12 @@ class Claim:
                 break
         return np.array(found, np.int64)
 
-    def _parts(self, by_lane: LaneTable) -> Floats:
-        """By lane and kind: the part of its entitlement that is held; 0 where it may lose no slots of that kind."""
-        found = np.zeros((len(by_lane.lanes), len(self._shares.tree.kinds)), np.float64)
+    def _parts(self, by_lane: LaneTable) -> tuple[Floats, Floats]:
+        """By lane and kind: the part of its entitlement that is held, and the slots that it may lose.
+
+        Both are 0 where it may lose no slots of that kind.
+        """
+        found = np.zeros((2, len(by_lane.lanes), len(self._shares.tree.kinds)), np.float64)
         which = by_lane.beyond_any()
         depth = by_lane.shared_levels(self._lane, which)
         may_lose = np.isin(depth, list(self.depths)) & ~by_lane.is_in(self._lane.own)[which]
@@ -141,8 +144,10 @@ class Claim:
             of_type = np.isin(depth, list(self._of_type))
             left[of_type, self._typed] = least[of_type, self._typed]
         parts = by_lane.parts(depth, which)
-        found[which] = np.where(may_lose[:, None] & (left >= 1.0), parts[:, None], 0.0)
-        return found
+        found[:, which] = np.where(
+            may_lose[:, None] & (left >= 1.0), (np.broadcast_to(parts[:, None], left.shape), left), 0.0
+        )
+        return found[0], found[1]
 
     def _stoppable(self, by_lane: LaneTable, candidates: Ints, rest: Ints) -> Bools:
         """Which of these it may stop, one after the other; `rest`: slots that each would lose besides spare workers."""

@@ -228,10 +228,10 @@ class Shares:
         Those of all queues around the lane count, and there has to be one; queues and users without a guarantee of
         their own may have what they are entitled to.
         """
-        promised = [a for a in lane.path if (queue := self.tree.queue(a)) is not None and queue.guarantee]
-        if not promised:
+        if not lane.guaranteed:
             return lane is TOP
-        covered = all(any(self._covered(a, k, slots) for k, slots in enumerate(counts) if slots) for a in promised)
+        kinds = [(kind, slots) for kind, slots in enumerate(counts) if slots]
+        covered = all(any(self._covered(a, kind, slots) for kind, slots in kinds) for a in lane.guaranteed)
         return covered and all(
             self._pinned.get(a, self._none)[0] + counts[0] <= self._entitlement(a, 0).total + _EPSILON
             for a in lane.path
@@ -245,17 +245,9 @@ class Shares:
 
     def _beyond_limits(self, lane: Lane, counts: Counts, besides: Mapping[str, Counts]) -> Iterable[Quota]:
         """Slots beyond each limit of the lane's accounts if it gets so many more."""
-        for account in lane.path:
-            for name, limit in self.tree.limits.get(account, {}).items():
-                kind = self.tree.kinds.index(name)
-                held = self._of_limit(account, besides)[kind]
-                if counts[kind]:
-                    yield Quota(account, kind, held + counts[kind] - limit)
-        for account in lane.of_user:
-            limit_of_user = self.tree.limit_of_user(account)
-            if limit_of_user is not None and counts[0]:
-                held = self._of_limit(account, besides)[0]
-                yield Quota(account, 0, held + counts[0] - limit_of_user)
+        for account, kind, limit in lane.limits:
+            if counts[kind]:
+                yield Quota(account, kind, self._of_limit(account, kind, besides) + counts[kind] - limit)
 
     def _note_lacking(self, account: str) -> None:
         """Note of which GPU types the account lacks some of a guarantee."""
@@ -263,10 +255,10 @@ class Shares:
         for lacking, slots, part in zip(self._lacking.values(), held[1:], entitled[1:], strict=False):
             (lacking.add if slots + 1 <= part.guaranteed else lacking.discard)(account)
 
-    def _of_limit(self, account: str, besides: Mapping[str, Counts]) -> Counts:
-        """Slots that count towards a limit of the account."""
-        parts = (self.held(account), self.standing.elsewhere.get(account), besides.get(account))
-        return tuple(map(sum, zip(*(part for part in parts if part is not None), strict=True)))
+    def _of_limit(self, account: str, kind: int, besides: Mapping[str, Counts]) -> int:
+        """Slots of the kind that count towards a limit of the account."""
+        parts = (self._held.get(account), self.standing.elsewhere.get(account), besides.get(account))
+        return sum(part[kind] for part in parts if part is not None)
 
     def _entitlement(self, account: str, kind: int) -> Entitlement:
         found = self._entitled.get(account)

@@ -2,12 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 from scheduler import bounds
 from scheduler.model.job import Job
 from scheduler.model.queue import ANY_GPU, ROOT, Queue, ancestry
 from scheduler.model.queue_tree import chain, nearest
+
+
+class Limit(NamedTuple):
+    """The most slots of a kind, by its index in `Tree.kinds`, that an account may hold."""
+
+    account: str
+    kind: int
+    slots: int
+
+    @property
+    def of_user(self) -> bool:
+        """Whether it is for each user of a queue."""
+        return "@" in self.account
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,10 +33,12 @@ class Lane:
     #: Accounts from the first level down to that of its queue, or of its user where users have shares of the queue;
     #: none for jobs above all queues. No path is the beginning of another one.
     path: tuple[str, ...]
-    #: Accounts of its user in queues that limit each user.
-    of_user: tuple[str, ...]
-    #: All of these, each once.
+    #: All that count its slots: these, and those of its user in queues that limit each user.
     accounts: tuple[str, ...]
+    #: Those of queues from the first level down, then those of its user.
+    limits: tuple[Limit, ...] = ()
+    #: Accounts of its path that are queues with a guarantee.
+    guaranteed: tuple[str, ...] = ()
 
     @property
     def own(self) -> str:
@@ -41,7 +56,7 @@ class Lane:
 
 
 #: The lane of jobs above all queues: all jobs where there are no queues, those of open bookings, and placeholders.
-TOP = Lane((), (), ())
+TOP = Lane((), ())
 
 
 def queue_of(account: str) -> tuple[str, str | None]:
@@ -68,6 +83,7 @@ class Tree:
         #: Paths of queues that contain others.
         self._around = {nearest(queues, queue.parent) for queue in queues.values()}
         self._lanes: dict[tuple[str, str], Lane] = {}
+        #: By path, and accounts of users that are limited.
         self._by_path: dict[tuple[tuple[str, ...], tuple[str, ...]], Lane] = {}
         #: Kinds of slots that are counted: all, and those of each GPU type that a queue names.
         named = {kind for queue in queues.values() for kind, _ in (*queue.guarantee, *queue.limit)}
@@ -85,26 +101,14 @@ class Tree:
         lane = self._lanes.get(key)
         if lane is None:
             accounts = self._accounts(*key)
-            each_once = tuple(dict.fromkeys((*accounts[0], *accounts[1])))
-            lane = self._lanes[key] = self._by_path.setdefault(accounts, Lane(*accounts, each_once))
+            if accounts not in self._by_path:
+                self._by_path[accounts] = self._lane(*accounts)
+            lane = self._lanes[key] = self._by_path[accounts]
         return lane
 
     def accounts(self, path: str, user: str) -> tuple[str, ...]:
         """The accounts from the first level down that count the slots of the user's jobs in a queue."""
         return self._accounts(path, user)[0] if self._queues else ()
-
-    @cached_property
-    def limits(self) -> Mapping[str, Mapping[str, int]]:
-        """Limits by kind of the accounts of queues that have any."""
-        return {path: dict(queue.limit) for path, queue in self._queues.items() if queue.limit}
-
-    def limits_any(self, lane: Lane) -> bool:
-        """Whether there is a limit on what jobs of the lane hold."""
-        return bool(lane.of_user) or not self.limits.keys().isdisjoint(lane.path)
-
-    def limit_of_user(self, account: str) -> int | None:
-        """Slots that a user may hold in a queue; `account` is the user's in it."""
-        return self._queues[account.partition("@")[0]].user_limit
 
     def guarantees_types_only(self, account: str) -> bool:
         """Whether it is a queue that is guaranteed slots of GPU types, and none of any."""
@@ -123,6 +127,17 @@ class Tree:
     def queue(self, account: str) -> Queue | None:
         """The queue of the account; None: it is that of a user, or of some jobs of a queue."""
         return self._queues.get(account)
+
+    def _lane(self, path: tuple[str, ...], of_user: tuple[str, ...]) -> Lane:
+        """The lane with this path, whose user is limited in these accounts."""
+        queues = [queue for account in path if (queue := self._queues.get(account)) is not None]
+        limits = [Limit(queue.path, self.kinds.index(name), slots) for queue in queues for name, slots in queue.limit]
+        for account in of_user:
+            most = self._queues[account.partition("@")[0]].user_limit
+            assert most is not None, "it is the account of a limit"
+            limits.append(Limit(account, 0, most))
+        guaranteed = tuple(queue.path for queue in queues if queue.guarantee)
+        return Lane(path, tuple(dict.fromkeys((*path, *of_user))), tuple(limits), guaranteed)
 
     def _accounts(self, path: str, user: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The path of accounts of such a job, and its user's accounts besides."""

@@ -78,7 +78,7 @@ def standing_of(snapshot: Seen) -> Standing:
             first[lane] = min(first.get(lane, number), number)
             oldest[lane.own] = min(oldest.get(lane.own, number), number)
             add_to(wanted_by, (lane,), wanted)
-    demand, used = _demand(tree, wanted_by), _used(snapshot)
+    demand, used = _demand(wanted_by), _used(snapshot)
     return replace(
         empty,
         entitled=divided_among(tree, first, demand, tallies.held, used, divisible),
@@ -129,11 +129,11 @@ def _elsewhere(snapshot: Seen, standing: Standing) -> dict[str, Counts]:
     return found
 
 
-def _demand(tree: Tree, wanted_by: Mapping[Lane, Counts]) -> dict[str, Counts]:
+def _demand(wanted_by: Mapping[Lane, Counts]) -> dict[str, Counts]:
     """Slots by account that jobs want, as far as limits for each user let them have any."""
     demand: dict[str, Counts] = {}
     for lane, wanted in wanted_by.items():
-        limits = [limit for account in lane.of_user if (limit := tree.limit_of_user(account)) is not None]
+        limits = [limit.slots for limit in lane.limits if limit.of_user]
         add_to(demand, lane.path, tuple(min(slots, *limits) if limits else slots for slots in wanted))
     return demand
 
@@ -160,30 +160,23 @@ def _waiting(snapshot: Seen, standing: Standing) -> Iterable[tuple[Lane, int, Co
         lane, shape, least = job_class.lane, job_class.shape, job_class.min_workers
         needed = standing.typed(shape.gpu_type, least * shape.slots)
         most = places.feasible(shape).most_ready
-        if least <= most and not _never(snapshot.tree, lane, needed, preemptible=job_class.preemptible):
+        if least <= most and not _never(lane, needed, preemptible=job_class.preemptible):
             slots = job_class.wanted_workers(most) * shape.slots
             yield lane, job_class.ranks[0][2], standing.typed(shape.gpu_type, slots)
     for job in snapshot.waiting_jobs.singles.values():
         lane, group, most = snapshot.tree.lane_of(job), job.spec.fixed, places.feasible(job.shape).most_ready
         fits = job.min_workers <= most and (group is None or places.feasible(group.shape).most_ready > 0)
         needed = counts_of(standing, job, job.min_workers)
-        never = not fits or _never(snapshot.tree, lane, needed, preemptible=job.spec.preemptible)
+        never = not fits or _never(lane, needed, preemptible=job.spec.preemptible)
         if job.not_before <= snapshot.order.now and not never:
             yield lane, job.id, counts_of(standing, job, min(job.max_workers, most))
 
 
-def _never(tree: Tree, lane: Lane, needed: Counts, *, preemptible: bool) -> bool:
+def _never(lane: Lane, needed: Counts, *, preemptible: bool) -> bool:
     """Whether rules of its queues never let a job that needs these slots start, whatever others give up."""
     if lane is TOP:
         return False
-    for account in lane.path:
-        limits = tree.limits.get(account, {})
-        if any(needed[tree.kinds.index(name)] > limit for name, limit in limits.items()):
-            return True
-    of_user = (limit for account in lane.of_user if (limit := tree.limit_of_user(account)) is not None)
-    if any(needed[0] > limit for limit in of_user):
-        return True
-    return not preemptible and not any((queue := tree.queue(a)) is not None and queue.guarantee for a in lane.path)
+    return any(needed[limit.kind] > limit.slots for limit in lane.limits) or not (preemptible or lane.guaranteed)
 
 
 def counts_of(standing: Standing, job: Job, workers: int) -> Counts:

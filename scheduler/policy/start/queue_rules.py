@@ -70,7 +70,7 @@ class QueueRules:
     def _without_limit(self, job: Job) -> bool:
         """Whether its queues get all that they ask for, as far as there is any."""
         lane = self._draft.lane(job)
-        return self._shares is None or not (self._shares.tree.limits_any(lane) or self._shares.is_closed(lane))
+        return self._shares is None or not (lane.limits or self._shares.is_closed(lane))
 
     def _any_type(self, job: Job) -> bool:
         """Whether queues name GPU types and the job does not."""
