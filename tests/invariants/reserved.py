@@ -17,6 +17,7 @@ from scheduler.policy.capacity.pools import shareable
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.published.rules import RULES
 from scheduler.policy.snapshot.order import Order, Rank
+from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 from tests.invariants.broken import Broken, hold
 from tests.invariants.queues import LIMITS_OF_QUEUES, whose
 from tests.invariants.sizes import starting_size
@@ -169,7 +170,7 @@ def _excused(before: Job, job: Job, then: Snapshot, snapshot: Snapshot, order: O
 
 
 def _excused_by_queues(job: Job, then: Snapshot, snapshot: Snapshot) -> bool:
-    """Whether rules of queues keep the job from what was held, or have changed, or another queue or user got some."""
+    """Whether rules of queues keep the job from what was held, or changed, or another queue or user may have it now."""
     if job.wait_reason in LIMITS_OF_QUEUES or snapshot.queues != then.queues:
         return True
     others = (
@@ -180,7 +181,9 @@ def _excused_by_queues(job: Job, then: Snapshot, snapshot: Snapshot) -> bool:
 
 
 def _got_some(job: Job, before: Job | None) -> bool:
-    """Whether the job has a worker, or holds something, that it did not before."""
+    """Whether the job has a worker, or holds something, that it did not before; what it grows by soon is not told."""
+    if job.state in RESIZABLE_STATES and job.elastic and len(job.wanted_workers) < job.max_workers:
+        return True
     known = {each.id for each in before.all_workers} if before is not None else set()
     workers = {each.id for each in job.all_workers} - known
     return bool(workers) or (bool(job.reservation) and (before is None or job.reservation != before.reservation))
