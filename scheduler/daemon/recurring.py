@@ -18,9 +18,8 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from scheduler.daemon.cron import Cron
 from scheduler.daemon.run_rights import check_run
 from scheduler.engine.ports import EngineClock
-from scheduler.errors import InvalidInput, LimitReached, SchedulerError, UnreadableRow
+from scheduler.errors import InvalidInput, SchedulerError, StoreUnavailable
 from scheduler.http.auth.login_groups import groups_of
-from scheduler.http.errors import Refusal
 from scheduler.http.services import Schedule
 from scheduler.model.client_key import run_key
 from scheduler.model.identity import Identity
@@ -147,10 +146,12 @@ class RecurringJobs:
             log.warning("recurring job failed, retrying later", recurring=recurring_id, error=str(error))
 
     def _submit_or_tell(self, entry: Recurring) -> None:
-        """One that may not be submitted, or whose queue is full, keeps no other from being submitted."""
+        """Whatever keeps one from being submitted keeps no other from it, unless the store is away."""
         try:
             self._submit_due(entry)
-        except (InvalidInput, LimitReached, Refusal, UnreadableRow) as error:
+        except StoreUnavailable:
+            raise
+        except SchedulerError as error:
             log.warning("recurring job cannot be submitted", recurring=entry.id, error=str(error))
             self._store.refuse_recurring(entry.id, str(error), self._clock.now())
 

@@ -1,8 +1,11 @@
 """Recurring jobs: cron's own reading of expressions, and one run for all that were missed."""
 
+import json
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -174,6 +177,48 @@ def test_missed_runs_are_made_up_for_by_one(site: Site) -> None:
     site.clock.advance(MINUTE)
     site.recurring.sweep()
     assert len(site.client.get("/v1/jobs").json()["jobs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"min_workers": 9}, "min_workers: must be from 1 to max_workers"),
+        ({"preferred_workers": 10**9}, "preferred_workers: must be from"),
+        ({"user": "a\0b"}, "user_name: must not contain NUL"),
+        ({"name": "x" * 10**6}, "name: has 1,000,000 characters"),
+        ({"name": "\ud800"}, "name: is not UTF-8"),
+        ({"shape": {"slots": 0}}, "slots_per_worker: must be from 1"),
+    ],
+    ids=["bounds", "too large", "NUL", "too long", "no UTF-8", "no slots"],
+)
+def test_a_recurring_job_of_which_no_job_can_be_made_is_set_aside_and_keeps_no_other_from_its_time(
+    site: Site, tmp_path: Path, change: dict[str, Any], why: str
+) -> None:
+    for name in ("bad", "good"):
+        site.client.post("/v1/recurring", json={"cron": "* * * * *", "job": {"command": "true", "name": name}})
+    with closing(sqlite3.connect(tmp_path / "world.db")) as session, session:
+        spec = json.loads(session.execute("SELECT spec FROM recurring WHERE id = 1").fetchone()[0])
+        shape = {**spec["shape"], **change.get("shape", {})}
+        session.execute("UPDATE recurring SET spec = ? WHERE id = 1", (json.dumps({**spec, **change, "shape": shape}),))
+    site.clock.advance(MINUTE)
+    site.recurring.sweep()
+    page = site.client.get("/v1/jobs").json()
+    assert ([job["name"] for job in page["jobs"]], page["unreadable"]) == (["good"], [])
+    assert f"spec: {why}" in site.client.get("/v1/recurring/r1").json()["error"]["message"]
+
+
+def test_a_recurring_job_that_the_database_refuses_says_so_and_keeps_no_other_from_its_time(
+    site: Site, tmp_path: Path
+) -> None:
+    for name in ("bad", "good"):
+        site.client.post("/v1/recurring", json={"cron": "* * * * *", "job": {"command": "true", "name": name}})
+    refuse = "CREATE TRIGGER refuse BEFORE INSERT ON jobs WHEN NEW.name = 'bad' BEGIN SELECT RAISE(ABORT, 'no'); END"
+    with closing(sqlite3.connect(tmp_path / "world.db")) as session, session:
+        session.execute(refuse)
+    site.clock.advance(MINUTE)
+    site.recurring.sweep()
+    assert [job["name"] for job in site.client.get("/v1/jobs").json()["jobs"]] == ["good"]
+    assert site.client.get("/v1/recurring/r1").json()["refusal"].endswith("world.db: no")
 
 
 def test_recurring_jobs_are_listed_shown_and_deleted(site: Site) -> None:

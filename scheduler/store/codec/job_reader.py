@@ -12,7 +12,7 @@ from scheduler.model.job import Job, JobSpec
 from scheduler.model.job_state import JobState
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
-from scheduler.store.codec.job_rows import JOB, SHAPE, SPEC
+from scheduler.store.codec.job_rows import JOB, SHAPE, SPEC, submitted_values, template_of
 from scheduler.store.codec.json_text import Launch, export_from_text, launch_from_text
 from scheduler.store.codec.reading import SetAside
 from scheduler.store.codec.row_check import BrokenColumn, raw_columns
@@ -56,6 +56,14 @@ def jobs_from_rows(
         return job
 
     return aside.read(jobs, rows, read)
+
+
+def check_spec(spec: JobSpec) -> None:
+    """Raise `BrokenColumn` for a spec of which no job can be made whose row can be read."""
+    values = submitted_values(JobId(1), "", spec, 0.0, template_of([spec]))
+    aside = SetAside()
+    if not list(jobs_from_rows([[values.get(column.name) for column in jobs.columns]], {}, aside)):
+        raise BrokenColumn(f"spec: {aside.rows[0].reason}")
 
 
 def _broken_rule(job: Job, active: bool, nodes: Collection[NodeName] | None) -> str | None:

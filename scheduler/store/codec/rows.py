@@ -16,6 +16,7 @@ from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.queue import Queue
 from scheduler.model.queue_tree import broken_path
 from scheduler.model.shape import WorkerShape
+from scheduler.store.codec.job_reader import check_spec
 from scheduler.store.codec.job_rows import Values
 from scheduler.store.codec.json_text import (
     failures_from_text,
@@ -298,11 +299,14 @@ def audit_from_row(row: Row[Any]) -> AuditRecord:
 
 
 def recurring_from_row(row: Row[Any]) -> Recurring:
+    """Raises `BrokenColumn` for one whose jobs could not be read."""
+    spec = spec_from_text(row.spec)
+    check_spec(spec)
     return Recurring(
         id=row.id,
         cron=row.cron,
         timezone=row.timezone,
-        spec=spec_from_text(row.spec),
+        spec=spec,
         created_at=row.created_at,
         last_run_at=row.last_run_at,
         submitter=None if row.submitter is None else submitter_from_text(row.submitter),
