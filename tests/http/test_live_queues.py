@@ -99,3 +99,13 @@ def test_a_change_to_all_queues_comes_in_parts_of_bounded_length(site: Site) -> 
         assert max(map(len, told)) == CHANGED_MAX
         assert max(len(json.dumps(queues, separators=(",", ":"))) for queues in told) < BYTES_MAX
         assert len(json.dumps(wanted, separators=(",", ":"))) > 2 * BYTES_MAX
+
+
+def test_queues_that_have_spent_their_budget_say_so(site: Site) -> None:
+    for path in ("lab", "text"):
+        site.client.post("/v1/queues", json={"path": path, "budget": 1}).raise_for_status()
+    site.tick()
+    world = site.board.world
+    assert world is not None
+    lines = queue_lines(world.with_spent(frozenset({"lab"})), site.board.shares)
+    assert {path: line["trouble"] for path, line in lines.items()} == {"lab": "BUDGET_SPENT", "text": None}
