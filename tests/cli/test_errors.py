@@ -48,6 +48,31 @@ def answering(status: int, body: bytes, content_type: str = "text/html") -> Iter
 
 
 @pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("token", "create", "--user", ""), "--user: must not be empty"),
+        (("token", "create", "--user", "ann", "--queue", "nosuch"), "--queue: queue 'nosuch' does not exist"),
+        (("token", "create", "--user", "ann", "--expires", "0"), "--expires: must be at least"),
+        (("token", "revoke", "9" * 30), "ID: must be at most"),
+        (("list", "--queue", "lab/"), "--queue: each name must be 1 to 63 of"),
+        (("usage", "--since", "2999-01-01"), "--since: must be before the end of the range"),
+        (("report", "--since", "2999-01-01"), "--since: must be at least one second before the end"),
+        (("events", "--after", "9" * 30), "--after: must be at most"),
+        (("priority", "1", "99999999"), "N: must be at most 1000000, not 99999999"),
+        (("priority", "1", "99999999", "--dry-run"), "N: must be at most 1000000"),
+        (("scale", "1", "--max", "99999999"), "--max: must be at most 100000, not 99999999"),
+        (("book", "a b", "--duration", "1h", "--slots", "1"), "NAME: must match the pattern"),
+        (("book", "a", "--duration", "0", "--slots", "1"), "--duration: must be at least"),
+        (("queue", "create", "a", "--limit", "H100=-1"), "--limit H100: must be at least 0, not -1"),
+    ],
+)
+def test_a_field_that_the_daemon_refuses_is_named_as_the_option_that_sets_it(
+    sched: Sched, command: tuple[str, ...], said: str
+) -> None:
+    sched(*command).failed(2, f"sched: {said}")
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["list"],

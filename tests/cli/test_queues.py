@@ -54,7 +54,7 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
         assert listed(alone, "--queue", "lab") == (["lab/vision"], ["lab"])
         assert listed(alone, "--queue", "lab/vision") == (["lab/vision"], [])
         assert listed(alone, "--queue", "la") == ([], [])
-        alone("list", "--queue", "lab/").failed(2, "queue: each name must be 1 to 63 of")
+        alone("list", "--queue", "lab/").failed(2, "--queue: each name must be 1 to 63 of")
         tree = alone("queue", "list").ok().out
         assert all(word in tree for word in ("lab", "  vision", "@lab bob"))
         alone("queue", "delete", "lab").failed(4, "queue lab contains lab/vision: delete what is inside first")
@@ -77,9 +77,23 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
         (("set", "a", "--weight", "inf"), "--weight: must be a number, or none, not 'inf'"),
         (("create", "a", "--limit", "4", "--limit", "5"), "--limit: must be a number of slots, or GPU=SLOTS"),
         (("create", "a", "--limit", "4", "--limit", "none"), "--limit: none takes all away"),
-        (("create", "a", "--limit", "4", "--guarantee", "5"), "--guarantee: of * must be at most the limit 4, not 5"),
+        (
+            ("create", "a", "--limit", "4", "--guarantee", "5"),
+            "beside the limit of 4 slots of any GPU type: guarantee at most 4, or raise the limit",
+        ),
+        (
+            ("create", "a", "--limit", "1", "--guarantee", "H100=8"),
+            "--guarantee: 8 slots of GPU type H100 cannot be guaranteed beside the limit of 1 slot of any GPU type",
+        ),
         (("set", "a"), "give what to change, such as --limit 16 or --limit none"),
+        (
+            ("members", "a", "--add", "ann", "--remove", "ann"),
+            "--remove: must not name ann, who is to be added as well",
+        ),
         (("show", "a/b"), "queue 'a/b' does not exist"),
+        (("show", "."), "PATH: each name must be 1 to 63 of"),
+        (("set", "..", "--limit", "4"), "PATH: each name must be 1 to 63 of"),
+        (("delete", "../tokens/1"), "PATH: each name must be 1 to 63 of"),
         (("delete", "a"), "queue 'a' does not exist"),
     ],
 )

@@ -11,6 +11,7 @@ from scheduler.http.admission.queues import into_queues
 from scheduler.http.schemas.queue_requests import MEMBERS_MAX
 from scheduler.model.event import EventKind
 from scheduler.model.identity import IdentifiedBy, Identity, Role
+from scheduler.model.queue import ANY_GPU, Queue
 from scheduler.model.queue_tree import Queues, default_queue
 from tests.http.site import Site
 from tests.specs import spec_of
@@ -106,7 +107,16 @@ def test_the_tree_outlives_a_restart_and_ends_queue_by_queue(site: Site) -> None
             422,
             "path: queue 'team' does not exist: there are lab; create the outer queue first",
         ),
-        ({"path": "a", "guarantee": {"*": 5}, "limit": {"*": 4}}, 422, "guarantee: of * must be at most the limit 4"),
+        (
+            {"path": "a", "guarantee": {"*": 5}, "limit": {"*": 4}},
+            422,
+            "guarantee: 5 slots of any GPU type cannot be guaranteed beside the limit of 4 slots of any GPU type",
+        ),
+        (
+            {"path": "a", "guarantee": {"H100": 5}, "limit": {"*": 4}},
+            422,
+            "guarantee: 5 slots of GPU type H100 cannot be guaranteed beside the limit of 4 slots of any GPU type",
+        ),
         ({"path": "a", "weight": 0}, 422, "weight: must be at least 0.000001, not 0"),
         ({"path": "a", "limit": {"*": -1}}, 422, "limit.*: must be at least 0"),
         ({"path": "a", "max_jobs": 1.5}, 422, "max_jobs: must be an integer"),
@@ -119,6 +129,30 @@ def test_what_no_queue_can_be_is_refused_in_one_line(site: Site, body: dict[str,
     answer = site.client.post("/v1/queues", json=body)
     assert answer.status_code == status
     assert answer.json()["error"]["message"].startswith(said)
+
+
+def test_a_guarantee_that_can_never_be_met_is_refused_where_it_or_the_limit_is_set(site: Site) -> None:
+    create(site, "lab", guarantee={"H100": 8})
+
+    def changed(path: str, **fields: Any) -> tuple[int, str | None]:
+        answer = site.client.patch(f"/v1/queues/{path}", json=fields)
+        return answer.status_code, answer.json()["error"]["field"] if "error" in answer.json() else None
+
+    assert changed("lab", limit={"*": 4}) == changed("lab", limit={"H100": 4}) == (422, "limit")
+    assert changed("lab", limit={"*": 8}) == (200, None)
+    assert changed("lab", guarantee={"A100": 9}) == changed("lab", guarantee={"*": 9}) == (422, "guarantee")
+    assert changed("lab", guarantee={"H100": 9}, limit={"*": 8}) == (422, "guarantee")
+    assert site.client.put("/v1/queues/lab", json={"guarantee": {"H100": 9}, "limit": {"*": 8}}).status_code == 422
+    create(site, "team", guarantee={"*": 8}, limit={"H100": 4})
+    for given in ({"guarantee": {"H100": 3, "A100": 3}, "limit": {"*": 4}}, {"limit": {"A100": 0}}):
+        assert site.client.put("/v1/queues/lab", json=given).status_code == 200
+
+
+def test_a_queue_that_was_stored_with_a_guarantee_that_cannot_be_met_takes_other_changes(site: Site) -> None:
+    promised = Queue("lab", 0.0, guarantee=(("H100", 8),), limit=((ANY_GPU, 4),))
+    site.store.set_queue("lab", lambda _: promised, site.clock.now())
+    assert site.client.patch("/v1/queues/lab", json={"weight": 2.0}).json()["guarantee"] == {"H100": 8}
+    assert site.client.patch("/v1/queues/lab", json={"limit": {"H100": 9}}).json()["error"]["field"] == "limit"
 
 
 def test_a_queue_that_does_not_exist_is_not_found(site: Site) -> None:
@@ -212,7 +246,7 @@ def test_what_a_queue_does_not_take_is_refused_in_one_line(known: Site) -> None:
     status, _, message = refused(known, ann, queue="lab")
     assert (status, message) == (
         429,
-        "queue: lab contains 1 jobs that have not ended, of at most 1: wait until some have ended",
+        "queue: lab contains 1 job that has not ended, of at most 1: wait until some have ended",
     )
     changed = known.client.patch("/v1/jobs/1", json={"priority": 6}, headers=ann)
     assert changed.json()["error"]["message"] == "priority: must be at most 5, as queue lab says, not 6"
@@ -329,7 +363,7 @@ def test_members_are_added_and_removed_beside_each_other(site: Site) -> None:
     assert changed(remove_members=["bob"], weight=2.0) == ["ann", "carl"]
     assert changed(remove_members=["bob"]) == "remove_members: bob is not a member of lab"
     assert changed(add_members=["bob"], remove_members=["bob"]) == (
-        "remove_members: must not name bob, whom add_members names"
+        "remove_members: must not name bob, who is to be added as well"
     )
     assert changed(members=[], add_members=["bob"]).startswith("members: must not be given together with add_members")
     more = [f"user-{number}" for number in range(MEMBERS_MAX - 1)]

@@ -116,7 +116,7 @@ def test_a_queue_is_deleted_once_nothing_is_inside(store: SqlStore) -> None:
         store.delete_queue("lab", NOW, NOW)
     ended(store, replace(SPEC, queue="lab/vision"))
     store.submit([replace(SPEC, queue="lab/vision")], NOW)
-    with pytest.raises(Conflict, match="queue lab/vision contains 1 jobs that have not ended"):
+    with pytest.raises(Conflict, match="queue lab/vision contains 1 job that has not ended"):
         store.delete_queue("lab/vision", NOW, NOW)
     store.delete_queue("lab_2", NOW, NOW)
     with pytest.raises(NotFound, match="queue 'lab_2' does not exist: there are lab"):

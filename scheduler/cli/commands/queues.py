@@ -10,10 +10,13 @@ import typer
 
 from scheduler.cli.command import Session, command
 from scheduler.cli.completion import complete_queue
+from scheduler.cli.input.source import options_named
 from scheduler.cli.render.output import Cell, Column, emit_json, fields, note, say, show, table
 from scheduler.cli.render.times import stamp
 from scheduler.errors import InvalidInput
 from scheduler.model.queue import ANY_GPU
+from scheduler.model.queue_tree import check_path
+from scheduler.model.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,20 +29,8 @@ PathArgument = Annotated[
 #: What takes a value away.
 _NONE = "none"
 _SLOTS = "SLOTS|GPU=SLOTS"
-_OPTION_OF = {
-    "path": "PATH",
-    "guarantee": "--guarantee",
-    "limit": "--limit",
-    "weight": "--weight",
-    "share_users": "--share-users",
-    "user_limit": "--user-limit",
-    "priority_max": "--priority-max",
-    "max_jobs": "--max-jobs",
-    "budget": "--budget",
-    "members": "--member",
-    "add_members": "--add",
-    "remove_members": "--remove",
-}
+#: Options that have another name than the field that they set.
+_OPTION_OF = {"members": "--member", "add_members": "--add", "remove_members": "--remove"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +181,8 @@ def members(
 
 
 def _address(path: str) -> str:
+    """Raises `InvalidInput` for a path that no queue may have: as an address it could mean something else."""
+    check_path("PATH", path)
     return f"/v1/queues/{quote(path)}"
 
 
@@ -204,10 +197,8 @@ def _answer(session: Session, method: str, address: str, request: View, said: st
 def _send(session: Session, method: str, address: str, request: View) -> View:
     """The daemon's answer; a field that it refuses is named as its option."""
     ask = session.client.post if method == "POST" else session.client.patch
-    try:
+    with options_named(_OPTION_OF):
         view: View = ask(address, request)
-    except InvalidInput as error:
-        raise InvalidInput(_OPTION_OF.get(error.field.partition(".")[0], error.field), error.rule) from None
     return view
 
 
@@ -313,7 +304,7 @@ def _budget_shown(view: View) -> str:
 
 def _user_shown(user: View) -> str:
     wanted, entitled = _share_shown(user["slots_wanted"]), _share_shown(user["slots_entitled"])
-    return f"{user['slots_held']} slots held, {wanted} held or waited for, entitled to {entitled}"
+    return f"{counted(user['slots_held'], 'slot')} held, {wanted} held or waited for, entitled to {entitled}"
 
 
 def _share_shown(slots: float | None) -> str:

@@ -6,8 +6,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from scheduler.errors import InvalidInput, UserError
+from scheduler.model.queue import ANY_GPU
 
 _WORD = re.compile(r"[a-z_]+")
+
+
+@contextmanager
+def options_named(options: Mapping[str, str]) -> Iterator[None]:
+    """Errors about a request name meanwhile the option that sets the field; `options` maps fields to options.
+
+    Inside a mapping, the key is named too: `--limit H100`.
+    """
+    try:
+        yield
+    except InvalidInput as error:
+        field, _, key = error.field.partition(".")
+        if field not in options:
+            raise
+        shown = f" {key}" if key and not key.isdecimal() and key != ANY_GPU else ""
+        raise InvalidInput(f"{options[field]}{shown}", error.rule) from None
 
 
 @dataclass(frozen=True, slots=True)

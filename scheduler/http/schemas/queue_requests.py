@@ -1,6 +1,6 @@
 """Requests about queues."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -56,7 +56,7 @@ class QueueFields(Request):
 
     def queue(self, path: str, created_at: float) -> Queue:
         """Raises `InvalidInput` where fields contradict each other."""
-        return Queue(
+        queue = Queue(
             path=path,
             created_at=created_at,
             guarantee=slots_by_type(self.guarantee),
@@ -69,6 +69,8 @@ class QueueFields(Request):
             budget=self.budget,
             members=_different(self.members),
         )
+        queue.check_guarantee()
+        return queue
 
 
 class QueueRequest(QueueFields):
@@ -110,7 +112,7 @@ class QueueChangeRequest(Request):
         if "members" in self.model_fields_set and (self.add_members or self.remove_members):
             return "members", "must not be given together with add_members or remove_members"
         if both := set(self.add_members).intersection(self.remove_members):
-            return "remove_members", f"must not name {min(both)}, whom add_members names"
+            return "remove_members", f"must not name {min(both)}, who is to be added as well"
         return None
 
     def changed(self, queue: Queue) -> Queue:
@@ -127,7 +129,18 @@ class QueueChangeRequest(Request):
         base = Queue(queue.path, queue.created_at)
         given = {name: getattr(base, name) if value is None else value for name, value in given.items()}
         fields = {name: getattr(queue, name) for name in Queue.__slots__}
-        return Queue(**{**fields, **given})
+        return self._fitting({**fields, **given})
+
+    def _fitting(self, fields: Mapping[str, Any]) -> Queue:
+        """The queue, whose guarantee and limit fit each other; the one that is given is named where they do not."""
+        try:
+            queue = Queue(**fields)
+            if not self.model_fields_set.isdisjoint(("guarantee", "limit")):
+                queue.check_guarantee()
+        except InvalidInput as error:
+            given = error.field in self.model_fields_set
+            raise InvalidInput(error.field if given else "limit", error.rule) from None
+        return queue
 
     def _changed_members(self, queue: Queue) -> tuple[str, ...]:
         for name in self.remove_members:
