@@ -53,7 +53,9 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
         alone("submit", "--cron", "0 3 * * *", "--queue", "lab", "--name", "nightly", "--", "true").ok()
         assert listed(alone, "--queue", "lab") == (["lab/vision"], ["lab"])
         assert listed(alone, "--queue", "lab/vision") == (["lab/vision"], [])
-        assert listed(alone, "--queue", "la") == ([], [])
+        alone("queue", "create", "empty").ok()
+        assert listed(alone, "--queue", "empty") == ([], [])
+        alone("list", "--queue", "la").failed(3, "queue 'la' does not exist: there are empty, lab")
         alone("list", "--queue", "lab/").failed(2, "--queue: each name must be 1 to 63 of")
         tree = alone("queue", "list").ok().out
         assert all(word in tree for word in ("lab", "  vision", "@lab bob"))
@@ -61,6 +63,7 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
         becomes(lambda: completed("sched queue show lab/", str(daemon.state_dir)), ["lab/vision"])
         alone("cancel", str(job)).ok()
         becomes(lambda: alone("queue", "delete", "lab/vision").status, 0)
+        assert listed(alone, "--queue", "lab/vision", "--all") == (["lab/vision"], []), "jobs outlive their queue"
         alone("queue", "delete", "lab").failed(
             4, "queue lab is named by the recurring job r1: cancel what names it first"
         )
@@ -90,6 +93,8 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
             ("members", "a", "--add", "ann", "--remove", "ann"),
             "--remove: must not name ann, who is to be added as well",
         ),
+        (("create", "a", "--guarantee", "1" + "0" * 20), "--guarantee: must be at most 10000000, not 1" + "0" * 20),
+        (("set", "a", "--limit", "1"), "queue 'a' does not exist: there are no queues"),
         (("show", "a/b"), "queue 'a/b' does not exist"),
         (("show", "."), "PATH: each name must be 1 to 63 of"),
         (("set", "..", "--limit", "4"), "PATH: each name must be 1 to 63 of"),

@@ -105,7 +105,7 @@ def test_the_tree_outlives_a_restart_and_ends_queue_by_queue(site: Site) -> None
         (
             {"path": "team/vision"},
             422,
-            "path: queue 'team' does not exist: there are lab; create the outer queue first",
+            "path: queue 'team' does not exist: there is lab; create the outer queue first",
         ),
         (
             {"path": "a", "guarantee": {"*": 5}, "limit": {"*": 4}},
@@ -118,6 +118,9 @@ def test_the_tree_outlives_a_restart_and_ends_queue_by_queue(site: Site) -> None
             "guarantee: 5 slots of GPU type H100 cannot be guaranteed beside the limit of 4 slots of any GPU type",
         ),
         ({"path": "a", "weight": 0}, 422, "weight: must be at least 0.000001, not 0"),
+        ({"path": "a", "weight": 1e30}, 422, "weight: must be at most 1000000, not 1e+30"),
+        ({"path": "a", "guarantee": {"*": 10**20}}, 422, f"guarantee.*: must be at most 10000000, not {10**20}"),
+        ({"path": "a", "max_jobs": -(10**20)}, 422, f"max_jobs: must be at least 0, not -{10**20}"),
         ({"path": "a", "limit": {"*": -1}}, 422, "limit.*: must be at least 0"),
         ({"path": "a", "max_jobs": 1.5}, 422, "max_jobs: must be an integer"),
         ({"path": "a", "members": ["@"]}, 422, "members.0: must be the name of a user, or of a group after @"),
@@ -221,7 +224,7 @@ def test_a_token_names_the_queue_of_its_user(known: Site) -> None:
     assert known.client.get("/v1/tokens").json()["tokens"][0]["queue"] == "lab"
     assert submitted(known, headers) == "lab"
     wrong = known.client.post("/v1/tokens", json={"user": "ann", "queue": "team"})
-    assert wrong.json()["error"]["message"] == "queue: queue 'team' does not exist: there are lab"
+    assert wrong.json()["error"]["message"] == "queue: queue 'team' does not exist: there is lab"
 
 
 def test_members_are_those_of_the_innermost_queue_that_has_any(known: Site) -> None:
@@ -238,7 +241,7 @@ def test_what_a_queue_does_not_take_is_refused_in_one_line(known: Site) -> None:
     create(known, "lab", max_jobs=1, priority_max=5)
     create(known, "lab/vision", priority_max=9)
     ann = known.user_header("ann")
-    said = "queue: queue 'lab/visoin' does not exist: in lab there are lab/vision"
+    said = "queue: queue 'lab/visoin' does not exist: in lab there is lab/vision"
     assert refused(known, ann, queue="lab/visoin") == (422, "queue", said)
     said = "priority: must be at most 5, as queue lab says, not 6"
     assert refused(known, ann, queue="lab/vision", priority=6) == (422, "priority", said)

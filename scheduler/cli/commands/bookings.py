@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scheduler.cli.client.resolve import in_address
 from scheduler.cli.command import BOOKINGS, Session, command
 from scheduler.cli.commands.batch import ask_each
 from scheduler.cli.completion import complete_booking
@@ -118,10 +119,10 @@ def unbook(
     ],
 ) -> None:
     """Cancel bookings; their jobs continue as ordinary jobs."""
-    from urllib.parse import quote
 
     def ask(name: str) -> str:
-        session.client.delete(f"/v1/bookings/{quote(name, safe='')}")
+        with options_named({"name": "NAME"}):
+            session.client.delete(f"/v1/bookings/{in_address('booking', name)}")
         return name
 
     ask_each(session, names, ask, "booking {} cancelled".format)

@@ -156,10 +156,11 @@ def change_queue(services: ServicesDep, path: QueueParameter, body: Body) -> Res
     `add_members` and `remove_members` change those that there are by then: of two changes at once, none is lost.
     """
     wanted = parse_request(QueueChangeRequest, body)
+    queues = _stored(services)
 
     def make(before: Queue | None) -> Queue:
         if before is None:
-            raise NotFound(f"queue {path} does not exist: see sched queue list")
+            raise NotFound(unknown_queue(path, queues))
         return wanted.changed(before)
 
     return _set(services, path, make)
