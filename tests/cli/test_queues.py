@@ -37,7 +37,9 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
             "--budget",
             "5000",
         )
-        assert alone("queue", "create", "lab", *rules, "--share-users").ok().out == "queue lab created\n"
+        said = alone("queue", "create", "lab", *rules, "--share-users").ok()
+        assert said.out == "queue lab created\n"
+        assert said.err.startswith("sched: queue lab: no node has GPU type H100 now, and it counts once one has")
         alone("queue", "create", "lab/vision", "--member", "ann", "--member", "@lab").ok()
         said = alone("queue", "set", "lab", "--limit", "none", "--guarantee", "H100=none", "--user-limit", "3").ok()
         assert said.out == "queue lab set\n"
@@ -76,6 +78,8 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
     [
         (("create", "Lab"), "PATH: each name must be 1 to 63 of"),
         (("create", "a", "--limit", "many"), "--limit: must be a whole number, or none, not 'many'"),
+        (("create", "a", "--member", "a b"), "--member: must be the name of a user, without spaces, or of a group"),
+        (("members", "a", "--add", "@"), "--add: must be the name of a user, without spaces, or of a group after @"),
         (("create", "a", "--weight", "nan"), "--weight: must be a number, or none, not 'nan'"),
         (("set", "a", "--weight", "inf"), "--weight: must be a number, or none, not 'inf'"),
         (("create", "a", "--limit", "4", "--limit", "5"), "--limit: must be a number of slots, or GPU=SLOTS"),

@@ -11,6 +11,8 @@ from scheduler.http.admission.queues import into_queues
 from scheduler.http.schemas.queue_requests import MEMBERS_MAX
 from scheduler.model.event import EventKind
 from scheduler.model.identity import IdentifiedBy, Identity, Role
+from scheduler.model.ids import NodeName
+from scheduler.model.observation import NodeObservation
 from scheduler.model.queue import ANY_GPU, Queue
 from scheduler.model.queue_tree import Queues, default_queue
 from tests.http.site import Site
@@ -55,7 +57,7 @@ def test_every_field_of_a_queue_comes_back(site: Site) -> None:
     assert answer.status_code == 201
     assert site.woken.is_set()
     view = site.client.get("/v1/queues/lab").json()
-    assert view == answer.json()
+    assert {**view, "warnings": answer.json()["warnings"]} == answer.json()
     assert {key: view[key] for key in FIELDS} == FIELDS
     assert (view["path"], view["jobs_waiting"], view["jobs_running"], view["slots_held"]) == ("lab", 0, 0, 0)
 
@@ -123,7 +125,7 @@ def test_the_tree_outlives_a_restart_and_ends_queue_by_queue(site: Site) -> None
         ({"path": "a", "max_jobs": -(10**20)}, 422, f"max_jobs: must be at least 0, not -{10**20}"),
         ({"path": "a", "limit": {"*": -1}}, 422, "limit.*: must be at least 0"),
         ({"path": "a", "max_jobs": 1.5}, 422, "max_jobs: must be an integer"),
-        ({"path": "a", "members": ["@"]}, 422, "members.0: must be the name of a user, or of a group after @"),
+        ({"path": "a", "members": ["@"]}, 422, "members.0: must be the name of a user, without spaces, or of a group"),
         ({"path": "a", "colour": "red"}, 422, "colour: unknown field"),
     ],
 )
@@ -353,6 +355,35 @@ def test_a_retry_finds_its_job_whatever_has_become_of_the_rules_of_its_queue(kno
         assert sent("one", "two") == (200, {"ids": [1, 2]})
         status, answer = sent("one", "two", "new")
         assert (status, answer["error"]["field"]) == (200, field)
+
+
+def test_what_has_no_effect_for_now_is_a_warning_where_it_is_set(site: Site) -> None:
+    site.cluster.add_node(NodeObservation(NodeName("gpus"), "gpus", 4, gpu_type="H100"))
+    site.tick()
+
+    def warned(method: str, address: str, **fields: Any) -> Any:
+        answer = site.client.request(method, f"/v1/queues{address}", json=fields)
+        return answer.json()["warnings"]
+
+    unknown = "no node has GPU type H1OO now, and it counts once one has (nodes have H100)"
+    assert warned("POST", "", path="lab", guarantee={"H1OO": 4}, limit={"H100": 8}) == [unknown]
+    assert warned("PATCH", "/lab", limit={"H1OO": 8}) == [unknown]
+    assert warned("PATCH", "/lab", weight=2.0) == warned("PATCH", "/lab", guarantee={"H1OO": None, "*": 2}) == []
+    beyond = "the guarantee of 9 slots of GPU type H100 is met up to 8, as queue lab around it is limited"
+    assert warned("PUT", "/lab/vision", guarantee={"H100": 9, "*": 9}) == [beyond]
+    assert warned("PUT", "/lab/vision", guarantee={"H100": 8}, limit={"H1OO": 0}) == [unknown]
+
+
+@pytest.mark.parametrize("member", ["a b", " ann", "ann ", "@", "@@lab", "@ lab", "@lab "])
+def test_a_member_is_a_user_or_a_group_and_who_is_one_already_can_be_removed(site: Site, member: str) -> None:
+    site.store.set_queue("lab", lambda _: Queue("lab", 0.0, members=("@my group", member)), site.clock.now())
+    for fields in ({"members": [member]}, {"add_members": [member]}):
+        error = site.client.patch("/v1/queues/lab", json=fields).json()["error"]
+        said = "must be the name of a user, without spaces, or of a group after @"
+        assert said in error["message"]
+    kept = site.client.patch("/v1/queues/lab", json={"remove_members": [member]}).json()["members"]
+    assert kept == site.client.patch("/v1/queues/lab", json={"add_members": ["@my group"]}).json()["members"]
+    assert kept == ["@my group"]
 
 
 def test_members_are_added_and_removed_beside_each_other(site: Site) -> None:

@@ -188,6 +188,8 @@ def _address(path: str) -> str:
 
 def _answer(session: Session, method: str, address: str, request: View, said: str) -> None:
     view = _send(session, method, address, request)
+    for warning in view.get("warnings") or ():
+        note(f"sched: queue {view['path']}: {warning}")
     if session.json:
         emit_json(view)
     else:

@@ -60,8 +60,7 @@ def _send(session: Session, request: dict[str, Any], *, wait: bool, follow: bool
     if timezone is not None:
         raise InvalidInput("timezone", "requires --cron")
     answer = _submit_once(session, request)
-    for warning in answer.get("warnings") or ():
-        note(f"sched: job {answer['id']}: {warning}")
+    _warn(answer)
     if not session.json:
         say(f"job {answer['id']} submitted")
     if wait or follow:
@@ -84,11 +83,17 @@ def _submit_once(session: Session, request: dict[str, Any]) -> dict[str, Any]:
 def _submit_recurring(session: Session, cron: Any, timezone: Any, request: dict[str, Any]) -> None:
     zone = {} if timezone is None else {"timezone": timezone}
     answer = session.client.post("/v1/recurring", {"cron": cron, **zone, "job": request})
+    _warn(answer)
     if session.json:
         emit_json(answer)
     else:
         at = answer.get("next_run_at")
         say(f"recurring job {answer['id']} created, " + (f"next run {stamp(at)}" if at else "it will never run"))
+
+
+def _warn(answer: dict[str, Any]) -> None:
+    for warning in answer.get("warnings") or ():
+        note(f"sched: job {answer['id']}: {warning}")
 
 
 def _stay(session: Session, answer: dict[str, Any], *, follow: bool) -> None:

@@ -7,7 +7,15 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from scheduler.config.numbers import Budget, JobsOfQueue, Priority, SlotsOfQueue, Weight
 from scheduler.errors import InvalidInput
-from scheduler.http.schemas.fields import PLAIN, PRINTABLE, BrokenRule, GpuType, QueuePath, Request
+from scheduler.http.schemas.fields import (
+    PLAIN,
+    PRINTABLE,
+    BrokenRule,
+    GpuType,
+    QueuePath,
+    Request,
+    broken_user_name,
+)
 from scheduler.model.queue import Queue, SlotsByType
 from scheduler.model.queue_tree import GROUP_PREFIX
 
@@ -16,16 +24,19 @@ TYPES_MAX = 64
 MEMBERS_MAX = 1000
 
 
-def _named(member: str) -> str:
-    """Raises `ValueError` for a group without a name."""
-    if member == GROUP_PREFIX:
-        raise ValueError(f"must be the name of a user, or of a group after {GROUP_PREFIX}")
+def _member(member: str) -> str:
+    """Raises `ValueError` for what names neither a user nor a group; names of groups may have spaces inside."""
+    group = member.removeprefix(GROUP_PREFIX)
+    fine = group.strip() == group != "" if member != group else broken_user_name(member) is None
+    if not fine or group.startswith(GROUP_PREFIX):
+        rule = f"must be the name of a user, without spaces, or of a group after {GROUP_PREFIX}"
+        raise ValueError(f"{rule}, not {member!r}")
     return member
 
 
-Member = Annotated[
-    str, StringConstraints(min_length=1, max_length=129, pattern=PLAIN), PRINTABLE, AfterValidator(_named)
-]
+#: Who is a member already, whatever is a name today.
+FormerMember = Annotated[str, StringConstraints(min_length=1, max_length=129, pattern=PLAIN), PRINTABLE]
+Member = Annotated[FormerMember, AfterValidator(_member)]
 Members = Annotated[list[Member], Field(max_length=MEMBERS_MAX)]
 #: The type `*` stands for slots of any.
 SlotsOfTypes = Annotated[dict[GpuType, SlotsOfQueue], Field(max_length=TYPES_MAX)]
@@ -53,6 +64,11 @@ class QueueFields(Request):
     budget: Budget | None = None
     #: Users, and groups as `@name`, who may submit to it and to the queues inside it; empty: as its parent says.
     members: Members = Field(default_factory=list)
+
+    @property
+    def gpu_types(self) -> set[str]:
+        """The types of which slots are guaranteed or limited."""
+        return {*self.guarantee, *self.limit}
 
     def queue(self, path: str, created_at: float) -> Queue:
         """Raises `InvalidInput` where fields contradict each other."""
@@ -104,7 +120,7 @@ class QueueChangeRequest(Request):
     #: Members to add to those that there are by then; who is one already stays one.
     add_members: Members = Field(default_factory=list)
     #: Members to remove from those that there are by then; each has to be one.
-    remove_members: Members = Field(default_factory=list)
+    remove_members: Annotated[list[FormerMember], Field(max_length=MEMBERS_MAX)] = Field(default_factory=list)
 
     def broken_rule(self) -> BrokenRule | None:
         if not self.model_fields_set:
@@ -114,6 +130,12 @@ class QueueChangeRequest(Request):
         if both := set(self.add_members).intersection(self.remove_members):
             return "remove_members", f"must not name {min(both)}, who is to be added as well"
         return None
+
+    @property
+    def gpu_types(self) -> set[str]:
+        """The types of which slots are guaranteed or limited anew."""
+        slots = [*(self.guarantee or {}).items(), *(self.limit or {}).items()]
+        return {kind for kind, count in slots if count is not None}
 
     def changed(self, queue: Queue) -> Queue:
         """The queue with these values. Raises `InvalidInput` where fields contradict each other."""

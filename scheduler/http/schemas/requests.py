@@ -35,6 +35,7 @@ from scheduler.http.schemas.fields import (
     GpuType,
     Labels,
     Line,
+    OwnerName,
     Preemptible,
     QueuePath,
     Request,
@@ -153,7 +154,7 @@ class JobRequest(Request):
 
     command: Command
     name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE] | None = None
-    user: Line = ""
+    user: OwnerName = ""
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
     workdir: AnyWorkdir | None = None
     labels: Labels = Field(default_factory=dict)
@@ -337,7 +338,7 @@ class BookingRequest(Request):
     node_selector: Labels = Field(default_factory=dict)
     gpu_type: GpuType | None = None
     #: Only for jobs of this user.
-    user: Line | None = None
+    user: OwnerName | None = None
     #: Only for jobs of at least this priority.
     priority_min: Priority | None = None
 
