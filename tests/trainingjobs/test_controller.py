@@ -153,7 +153,7 @@ def test_a_full_queue_is_told_in_the_status_until_it_takes_the_job(site: Site) -
     for worker in site.get(first).workers:
         site.cluster.crash(worker.id, 0)
     site.settle()
-    site.await_status("first", phase="Succeeded")
+    site.await_status("first", phase="Succeeded", queue="lab")
     site.control.look_at((site.kubernetes.namespace, "second"))
     assert site.get(site.job_of("second")).spec.queue == "lab"
     assert conditions(site.status("second"))["Accepted"] == "True"
