@@ -61,6 +61,8 @@ def answering(status: int, body: bytes, content_type: str = "text/html") -> Iter
         (("priority", "1", "99999999"), "N: must be at most 1000000, not 99999999"),
         (("priority", "1", "99999999", "--dry-run"), "N: must be at most 1000000"),
         (("scale", "1", "--max", "99999999"), "--max: must be at most 100000, not 99999999"),
+        (("submit", "--min", "3", "--max", "2", "--", "true"), "--min: 3 exceeds --max 2"),
+        (("submit", "--workers", "3-2", "--", "true"), "--workers: 3 exceeds max_workers 2"),
         (("submit", "--cpus", "nan", "--", "true"), "--cpus: must be a finite number"),
         (("submit", "--speedup", "2=inf", "--", "true"), "--speedup: speedup.0.1: must be a finite number"),
         (("submit", "--slots-per-worker", "9" * 30, "--", "true"), "--slots-per-worker: must be at most 4096, not 999"),
@@ -90,6 +92,7 @@ def test_a_name_that_nothing_can_have_is_one_line(sched: Sched) -> None:
 
 
 def test_an_id_with_more_digits_than_any_has_is_not_found(sched: Sched) -> None:
+    sched("priority", "0", "5").failed(3, "job '0' not found")
     for command in ("show", "cancel"):
         sched(command, "r" + "9" * 30).failed(3, "job 'r999", "not found")
 

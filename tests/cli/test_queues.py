@@ -63,6 +63,9 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
         assert all(word in tree for word in ("lab", "  vision", "@lab bob"))
         alone("queue", "delete", "lab").failed(4, "queue lab contains lab/vision: delete what is inside first")
         becomes(lambda: completed("sched queue show lab/", str(daemon.state_dir)), ["lab/vision"])
+        alone("queue", "set", "lab", "--max-jobs", "1").ok()
+        full = alone("submit", "--queue", "lab", "--", "true").failed(7, "of at most 1: wait until some have ended")
+        assert "may have been submitted" not in full.err
         alone("cancel", str(job)).ok()
         becomes(lambda: alone("queue", "delete", "lab/vision").status, 0)
         assert listed(alone, "--queue", "lab/vision", "--all") == (["lab/vision"], []), "jobs outlive their queue"
@@ -78,8 +81,19 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
     [
         (("create", "Lab"), "PATH: each name must be 1 to 63 of"),
         (("create", "a", "--limit", "many"), "--limit: must be a whole number, or none, not 'many'"),
-        (("create", "a", "--member", "a b"), "--member: must be the name of a user, without spaces, or of a group"),
-        (("members", "a", "--add", "@"), "--add: must be the name of a user, without spaces, or of a group after @"),
+        (
+            ("create", "a", "--guarantee", "H100=4,A100=2"),
+            "--guarantee: must be a number of slots, or GPU=SLOTS with each",
+        ),
+        (("create", "a", "--guarantee", "H100==4"), "--guarantee: must be a number of slots, or GPU=SLOTS"),
+        (("create", "a", "--limit", "H100 =4"), "--limit H100 : must not begin or end with a space, not 'H100 '"),
+        (
+            ("create", "a", "--member", "none", "--member", "ann"),
+            "--member: none takes all away: it cannot be combined",
+        ),
+        (("create", "a", "--member", "ann,bob"), "--member: must be the name of a user, without spaces and commas"),
+        (("create", "a", "--member", "a b"), "--member: must be the name of a user, without spaces and commas"),
+        (("members", "a", "--add", "@"), "--add: must be the name of a user, without spaces and commas"),
         (("create", "a", "--weight", "nan"), "--weight: must be a number, or none, not 'nan'"),
         (("set", "a", "--weight", "inf"), "--weight: must be a number, or none, not 'inf'"),
         (("create", "a", "--limit", "4", "--limit", "5"), "--limit: must be a number of slots, or GPU=SLOTS"),

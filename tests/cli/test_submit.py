@@ -145,7 +145,7 @@ def test_a_bad_field_of_a_file_is_named_with_its_line(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--min", "3", "--max", "2"], "--min: 3 exceeds max_workers 2"),
+        (["--min", "3", "--max", "2"], "--min: 3 exceeds --max 2"),
         (["--workers", "5-2"], "--workers: 5 exceeds"),
         (["--max", "0"], "--max: "),
         (["--slots", "0"], "--slots-per-worker: "),

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from scheduler.cli.client.certificates import NO_FILES, refusal, trusting
 from scheduler.cli.client.connection import NOBODY_THERE, Connection
-from scheduler.cli.exits import Cut, Refused, Unavailable, Unreachable
+from scheduler.cli.exits import Cut, Refused, TooMany, Unavailable, Unreachable
 from scheduler.errors import Conflict, InvalidInput, NotFound, SchedulerError, UserError
 
 if TYPE_CHECKING:
@@ -193,7 +193,9 @@ def _failure(connection: Connection, response: "httpx.Response") -> SchedulerErr
             return NotFound(message)
         case 409 | 410:
             return Conflict(message)
-        case status if status >= 500 or status == TOO_MANY_REQUESTS:
+        case status if status == TOO_MANY_REQUESTS:
+            return TooMany(message)
+        case status if status >= 500:
             return Unavailable(message)
         case _ if field:
             return InvalidInput(str(field), message.removeprefix(f"{field}: "))

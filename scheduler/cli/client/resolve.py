@@ -59,7 +59,7 @@ def job_id(client: Client, text: str) -> int:
 
     Raises `NotFound`, or `UserError` naming the ids where several jobs that have not ended share the name.
     """
-    if text.isascii() and text.isdecimal() and len(text) <= _ID_LENGTH_MAX:
+    if text.isascii() and text.isdecimal() and len(text) <= _ID_LENGTH_MAX and int(text) > 0:
         return int(text)
     if not text.strip():
         raise UserError('JOB is empty: give an id or a name (see "sched list")')

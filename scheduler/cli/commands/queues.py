@@ -209,15 +209,15 @@ def _slots(given: list[str] | None, option: str) -> tuple[dict[str, int | None] 
     if not given:
         return ()
     if _NONE in given:
-        if len(given) > 1:
-            raise InvalidInput(option, f"{_NONE} takes all away: it cannot be combined with others")
+        _check_alone(given, option)
         return (None,)
     found: dict[str, int | None] = {}
     for text in given:
         kind, equals, count = text.rpartition("=")
         kind = kind if equals else ANY_GPU
-        if not kind or kind in found:
-            raise InvalidInput(option, f"must be a number of slots, or GPU=SLOTS with each type once, not {text!r}")
+        if not kind or kind in found or "=" in kind or "," in kind:
+            rule = "must be a number of slots, or GPU=SLOTS with each type once, in an option of its own"
+            raise InvalidInput(option, f"{rule}, not {text!r}")
         found[kind] = _number(count, option, int)[0]
     return (found,)
 
@@ -239,7 +239,16 @@ def _number(text: str | None, option: str, kind: type[int] | type[float]) -> tup
 def _members(given: list[str] | None) -> tuple[list[str] | None, ...]:
     if not given:
         return ()
-    return (None,) if given == [_NONE] else (given,)
+    if _NONE in given:
+        _check_alone(given, "--member")
+        return (None,)
+    return (given,)
+
+
+def _check_alone(given: list[str], option: str) -> None:
+    """Raise `InvalidInput` where something is given beside "none"."""
+    if len(given) > 1:
+        raise InvalidInput(option, f"{_NONE} takes all away: it cannot be combined with others")
 
 
 def _tree(views: Sequence[View]) -> "RenderableType":

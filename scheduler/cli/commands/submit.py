@@ -7,7 +7,7 @@ import typer
 
 from scheduler.cli.client.follow import View, exit_of, follow_log, outcome, wait_for_end, write_log_aside, write_plain
 from scheduler.cli.command import JOBS, Session, command
-from scheduler.cli.exits import Cut, Exit, Unavailable
+from scheduler.cli.exits import Cut, Exit, TooMany, Unavailable
 from scheduler.cli.input.flags import FileOption, Flags
 from scheduler.cli.input.request import read_request
 from scheduler.cli.render.output import emit_json, note, say
@@ -74,6 +74,8 @@ def _submit_once(session: Session, request: dict[str, Any]) -> dict[str, Any]:
     key = request.get("client_key") or secrets.token_hex(16)
     try:
         answer: dict[str, Any] = session.client.post_once("/v1/jobs", {**request, "client_key": key})
+    except TooMany:
+        raise
     except (Cut, Unavailable) as error:
         hint = f"the job may have been submitted: to repeat this safely, add --client-key {key}"
         raise type(error)(f"{error}; {hint}") from None

@@ -50,10 +50,10 @@ def _printable(text: str) -> str:
 def broken_user_name(name: str) -> str | None:
     """The rule that the name of a user breaks, beside its length and its characters.
 
-    A space would make one name look like two, and what begins as a group does would be taken for one.
+    A space or comma would make one name look like two, and what begins as a group does would be taken for one.
     """
-    if name.startswith(GROUP_PREFIX) or " " in name:
-        return f"must be a name without spaces that does not begin with {GROUP_PREFIX}, not {name!r}"
+    if name.startswith(GROUP_PREFIX) or " " in name or "," in name:
+        return f"must be a name without spaces and commas that does not begin with {GROUP_PREFIX}, not {name!r}"
     return None
 
 
@@ -92,7 +92,9 @@ QueuePath = Annotated[
         {"type": "string", "minLength": 1, "maxLength": PATH_LENGTH_MAX, "pattern": PATH_PATTERN},
     ),
 ]
-GpuType = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE]
+GpuType = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE, AfterValidator(_whole_line)
+]
 LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=PLAIN), PRINTABLE]
 Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
 #: Name of a variable that a process can be given: without "=" and NUL; a shell's functions have such names.

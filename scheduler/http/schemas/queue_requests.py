@@ -29,7 +29,7 @@ def _member(member: str) -> str:
     group = member.removeprefix(GROUP_PREFIX)
     fine = group.strip() == group != "" if member != group else broken_user_name(member) is None
     if not fine or group.startswith(GROUP_PREFIX):
-        rule = f"must be the name of a user, without spaces, or of a group after {GROUP_PREFIX}"
+        rule = f"must be the name of a user, without spaces and commas, or of a group after {GROUP_PREFIX}"
         raise ValueError(f"{rule}, not {member!r}")
     return member
 
