@@ -139,7 +139,9 @@ def holding() -> Cluster:
 
 def test_the_last_of_those_that_wait_loses_what_is_held_for_it_first() -> None:
     claimed = Claimed(holding(), 5)
-    assert [taking.victim.id for taking in claimed.reservations()] == [2], "6 are held, 4 are theirs"
+    (taking,) = claimed.reservations()
+    assert taking[1:] == ((), False, ((0, (2, 0, 0)),))
+    assert taking.victim.id == 2, "6 are held, of which 4 are theirs; two of one job are not taken in parts"
     assert claimed.claim.finds_any(claimed.by_lane)
 
 
@@ -152,6 +154,50 @@ def test_what_this_plan_holds_for_another_job_stays_its_own() -> None:
         draft.hold(job, ((("a", 1),),))
     claimed.claim = Claim(draft, claimed.shares, claimed.lane, claimed.counts)
     assert claimed.reservations() == []
+
+
+def test_reservations_stay_where_less_than_all_of_one_is_borrowed() -> None:
+    c = Cluster().node("a", 5).queue("left").queue("right").queue("other", limit=0)
+    c.running(1, on={"a": 5}, workers=5, queue="other", leaving=5)
+    c.waiting(2, workers=4, queue="left", reservation=(("a", 4),)).waiting(5, workers=(1, 5), queue="right")
+    assert Claimed(c, 5).reservations() == []
+
+
+def test_workers_leave_as_long_as_all_their_slots_are_borrowed() -> None:
+    c = Cluster().node("a", 9).queue("left").queue("mid").queue("right").waiting(9, workers=(1, 9), queue="right")
+    c.running(1, on={"a": 4}, workers=(1, 9), queue="mid").running(2, on={"a": 5}, workers=(1, 9), queue="left")
+    assert Claimed(c, 9).offers(shrinkable=True) == [(2, 2, False), (1, 1, False)], "3 are left to each"
+    assert Claimed(c, 9).offers(shrinkable=True, most=1) == [(2, 2, False)]
+    for slots, size, spare in ((2, 2, 1), (2, 4, 2), (3, 3, 1), (3, 2, 1), (4, 2, 1)):
+        c = Cluster().node("a", slots * size).queue("left").queue("right").waiting(9, workers=(1, 99), queue="right")
+        c.running(1, on={"a": size}, workers=(1, 9), slots_per_worker=slots, queue="left")
+        assert Claimed(c, 9).offers(shrinkable=True) == [(1, spare, False)], (slots, size)
+    c = Cluster().node("a", 4).queue("left").queue("right").waiting(9, workers=1, queue="right")
+    c.running(1, on={"a": 2}, workers=(1, 9), slots_per_worker=2, queue="left")
+    assert Claimed(c, 9).offers(shrinkable=True) == [], "one of 4 slots is borrowed, and a worker has two"
+
+
+def test_an_elastic_job_is_stopped_with_what_it_has_left() -> None:
+    c = Cluster().node("a", 4).queue("left").queue("right", guarantee=4).waiting(9, workers=4, queue="right")
+    c.running(1, on={"a": 4}, workers=(2, 4), queue="left")
+    assert Claimed(c, 9).offers(shrinkable=True) == [(1, 2, False)]
+    assert Claimed(c, 9).offers(shrinkable=False) == [(1, 2, True)]
+
+
+def test_a_guarantee_of_a_type_takes_slots_of_that_type_from_whoever_holds_them() -> None:
+    c = (
+        Cluster()
+        .node("h", 4, gpu_type="H100")
+        .node("a", 12, gpu_type="A100")
+        .queue("left")
+        .queue("right", guarantee={"H100": 4})
+    )
+    c.running(1, on={"h": 4}, workers=(1, 4), queue="left", gpu_type="H100")
+    c.running(2, on={"a": 12}, workers=12, queue="right", gpu_type="A100")
+    claimed = Claimed(c.waiting(9, workers=2, queue="right", gpu_type="H100"), 9)
+    assert claimed.offers(shrinkable=True) == [(1, 3, False)], "although its queue holds more than its half"
+    other = Claimed(c.waiting(10, workers=2, queue="right", gpu_type="A100"), 10)
+    assert other.offers(shrinkable=True) == []
 
 
 def test_a_queue_that_has_its_part_claims_nothing() -> None:
