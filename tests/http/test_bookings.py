@@ -81,6 +81,7 @@ def test_a_booking_is_cancelled(site: Site) -> None:
         ({"slots": 1, "duration_seconds": 0}, "duration_seconds"),
         ({"slots": 1, "start_at": 5}, "start_at"),
         ({"slots": 1, "start_at": 1e12}, "start_at"),
+        ({"slots": 1, "start_at": 1e11, "duration_seconds": 1e-6}, "duration_seconds"),
         ({"slots": 1, "name": "a/b"}, "name"),
     ],
 )

@@ -82,6 +82,32 @@ def test_an_idle_connection_outlives_the_deadline_of_heads(loop: Clockwork, stil
         assert not talk.tape.closing
 
 
+@pytest.mark.parametrize("line", [b"CONNECT a:1", b"GET http:///v1/jobs", b"GET http://[::1", b"GET http://a:99999/"])
+@pytest.mark.parametrize("before", [b"", PLAIN["wrk"], b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"])
+def test_a_target_that_is_no_url_is_refused_in_one_line(
+    loop: Clockwork, still_site: Site, line: bytes, before: bytes
+) -> None:
+    talk = fast(loop, still_site)
+    answered = talk.say(before) if before else b""
+    answer = talk.say(line + b" HTTP/1.1\r\nhost: localhost\r\n\r\n").removeprefix(answered)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"] == "not a valid HTTP request"
+    assert talk.tape.closing
+
+
+@given(
+    st.sampled_from(["CONNECT", "OPTIONS", "GET", "POST", "PRI", "SUBSCRIBE"]),
+    st.text(st.characters(max_codepoint=0xFF, exclude_characters="\r\n"), min_size=1, max_size=30),
+    st.sampled_from(["", "/", "http://", "//", "*", "a:"]),
+)
+def test_whatever_stands_in_a_request_line_ends_in_an_answer(
+    loop: Clockwork, still_site: Site, method: str, rest: str, begins: str
+) -> None:
+    talk = fast(loop, still_site)
+    said = f"{method} {begins}{rest} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode("latin-1")
+    assert talk.say(said).startswith(b"HTTP/1.1 ")
+
+
 class Peer:
     """A connection that only remembers what became of it."""
 

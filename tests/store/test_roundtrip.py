@@ -212,6 +212,9 @@ bookings = whole(
 )
 
 
+hosts = st.builds("{}:{}".format, st.sampled_from(["a", "::1", "10.0.0.1", ""]), st.integers(0, 65535))
+
+
 @st.composite
 def workers(draw: st.DrawFn, job_id: JobId, ordinal: int, states: frozenset[WorkerState], replicas: int = 0) -> Worker:
     state = draw(st.sampled_from(sorted(states)))
@@ -294,7 +297,7 @@ def developments(draw: st.DrawFn, job: Job) -> tuple[Job, tuple[Worker, ...]]:
         "reservation": tuple(draw(st.lists(st.tuples(places, sizes), max_size=3))),
         "reservation_shared": draw(st.booleans()),
         "fixed_reservation": tuple(draw(st.lists(st.tuples(places, sizes), max_size=3))),
-        "fixed_hosts": tuple(draw(st.lists(texts, max_size=3))),
+        "fixed_hosts": draw(st.tuples(*[hosts] * replicas)) if state.active else (),
         "progress": draw(progresses),
         "workers": tuple(worker for worker in live if not worker.fixed),
         "fixed_workers": tuple(worker for worker in live if worker.fixed),

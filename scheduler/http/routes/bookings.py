@@ -174,6 +174,10 @@ def _booking(request: BookingRequest, services: Services) -> Booking:
     start_at = now if request.start_at is None else request.start_at - services.booked_ahead_seconds()
     if start_at < now - LATE_SECONDS:
         raise InvalidInput("start_at", "is in the past: use a future time, or omit it to start now")
+    start_at = max(start_at, now)
+    end_at = start_at + request.duration_seconds
+    if end_at <= start_at:  # floats are coarser there
+        raise InvalidInput("duration_seconds", f"{request.duration_seconds:g} is too short for a window that far ahead")
     shape = shape_of(request)
     if request.nodes is not None:
         workers, shape = _whole_nodes(request.nodes, shape, _nodes(services))
@@ -181,8 +185,8 @@ def _booking(request: BookingRequest, services: Services) -> Booking:
         workers = (request.slots or 0) // shape.slots
     return Booking(
         name=request.name,
-        start_at=max(start_at, now),
-        end_at=max(start_at, now) + request.duration_seconds,
+        start_at=start_at,
+        end_at=end_at,
         workers=workers,
         shape=shape,
         created_at=now,

@@ -153,9 +153,9 @@ class LimitedProtocol(HttpToolsProtocol):
         app = self.app
         if self._head_too_large:
             self.app = _refuse_head
-        self._part = Phase.BODY
         try:
             super().on_headers_complete()
+            self._part = Phase.BODY  # a target that is no URL never gets here
         finally:
             self.app = app
 

@@ -15,6 +15,7 @@ from scheduler.store.codec.json_text import (
     data_from_text,
     export_from_text,
     failures_from_text,
+    hosts_from_text,
     labels_from_text,
     launch_from_text,
     levels_from_text,
@@ -28,7 +29,6 @@ from scheduler.store.codec.json_text import (
     spec_from_text,
     speedup_from_text,
     submitter_from_text,
-    words_from_text,
 )
 from scheduler.store.codec.progress_text import progress_from_text
 
@@ -42,7 +42,7 @@ PARSED: dict[str, Callable[[Any], object]] = {
     "export": export_from_text,
     "reservation": placement_from_text,
     "fixed_reservation": placement_from_text,
-    "fixed_hosts": words_from_text,
+    "fixed_hosts": hosts_from_text,
     "progress": progress_from_text,
     "slot_ids": numbers_from_text,
     "spec": spec_from_text,

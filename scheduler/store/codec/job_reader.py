@@ -84,6 +84,8 @@ def _broken_by_worker(job: Job, nodes: Collection[NodeName] | None) -> str | Non
     if len(set(ranks)) < len(ranks):
         return f"worker {job.members[0].id}: has the rank of another"
     replicas = 0 if job.spec.fixed is None else job.spec.fixed.replicas
+    if len(job.fixed_hosts) != replicas:
+        return f"fixed_hosts: must name {replicas} hosts, one for each fixed worker, not {len(job.fixed_hosts)}"
     for worker in job.all_workers:
         if worker.ordinal >= job.next_ordinal:
             return f"next_ordinal: must be above {worker.ordinal}, which worker {worker.id} has"

@@ -20,6 +20,8 @@ from scheduler.store.codec.json_text import (
     data_from_text,
     data_to_text,
     export_to_text,
+    hosts_from_text,
+    hosts_to_text,
     labels_from_text,
     launch_to_text,
     numbers_from_text,
@@ -28,8 +30,6 @@ from scheduler.store.codec.json_text import (
     placement_from_text,
     speedup_from_text,
     speedup_to_text,
-    words_from_text,
-    words_to_text,
 )
 from scheduler.store.codec.progress_text import progress_from_text, progress_to_text
 from scheduler.store.codec.reading import SetAside
@@ -164,7 +164,7 @@ JOB = StoredFields(
         "reservation": (pairs_to_text, placement_from_text),
         "reservation_shared": _YOUNG_TRUTH,
         "fixed_reservation": _or_null(pairs_to_text, placement_from_text, ()),
-        "fixed_hosts": _or_null(words_to_text, words_from_text, ()),
+        "fixed_hosts": _or_null(hosts_to_text, hosts_from_text, ()),
         "progress": (progress_to_text, progress_from_text),
     },
     apart={"id", "nonce", "spec", "submitted_at", "version", "workers", "fixed_workers"},

@@ -1,6 +1,7 @@
 """Lists and mappings of the model as JSON text. Floats, also NaN and infinity, come back exactly."""
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -48,6 +49,7 @@ EMPTY = "[]"
 _WORKERS_MAX = int(bounds.WORKERS.high)
 #: As of the column of jobs.
 _PRIORITY_MAX = 2**31
+_HOST = re.compile(r".*:[0-9]{1,5}")
 
 
 def pairs_to_text(pairs: Iterable[tuple[str, object]]) -> str:
@@ -150,12 +152,16 @@ def numbers_from_text(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def words_to_text(words: tuple[str, ...]) -> str:
-    return _encode(words)
+def hosts_to_text(hosts: tuple[str, ...]) -> str:
+    return _encode(hosts)
 
 
-def words_from_text(text: str) -> tuple[str, ...]:
-    return texts(_decode(text))
+def hosts_from_text(text: str) -> tuple[str, ...]:
+    """Hosts with their ports."""
+    hosts = texts(_decode(text))
+    if (wrong := next((host for host in hosts if not _HOST.fullmatch(host)), None)) is not None:
+        raise BrokenText(f"must be a list of HOST:PORT, not {wrong[:60]!r}")
+    return hosts
 
 
 def names_to_text(names: tuple[str, ...]) -> str:
