@@ -23,6 +23,7 @@ class Choice:
 INSTANCE = Choice("instance", "Daemon", "label_values(sched_leading, instance)")
 TYPE = Choice("type", "Slot type", "label_values(sched:slots:sum, type)")
 PRIORITY_CLASS = Choice("priority_class", "Priority class", "label_values(sched_held_slots, priority_class)")
+QUEUE = Choice("queue", "Queue", "label_values(sched_queue_slots, queue)")
 
 
 @dataclass(frozen=True, slots=True)

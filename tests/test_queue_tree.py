@@ -23,6 +23,7 @@ from scheduler.model.queue_tree import (
     members_of,
     nearest,
     not_a_member,
+    unknown_queue,
 )
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -43,6 +44,13 @@ TREES = st.dictionaries(PATHS, st.sets(USERS), max_size=6).map(with_ancestors)
 def test_the_pattern_of_the_api_is_the_rule(path: str) -> None:
     assert (broken_path(path) is None) == (re.fullmatch(PATH_PATTERN[1:-1], path) is not None)
     assert broken_path(path) is not None or len(path) <= PATH_LENGTH_MAX
+
+
+def test_of_many_queues_those_are_named_whose_names_are_most_alike() -> None:
+    paths = [f"team-{number}" for number in range(50)] + ["vision"]
+    said = unknown_queue("visoin", paths)
+    assert said.startswith("queue 'visoin' does not exist: there are ")
+    assert ", vision and 46 more" in said
 
 
 @given(queues=TREES, user=st.sampled_from(["ann", "bob", "carl", ""]), groups=st.sets(st.just("lab")))

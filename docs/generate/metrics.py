@@ -9,10 +9,11 @@ from scheduler.metrics.process import PROCESS_METRICS
 
 _HEAD = """
 Metrics that the daemon serves at `/metrics` for Prometheus, as text or as OpenMetrics with exemplars if requested (the
-histograms of jobs then name the job of a value). Labels are bounded by the nodes of the cluster or by what is
-listed here, never by jobs, users or workers. A priority class is named by the lower bound of its priorities; the bounds
-are `policy.aging_ceilings`, or 0, 10, 100 and 1000 where there are none. Counters begin with zero for every listed
-value, so that `rate` and `increase` see the first change. A daemon that does not lead tells only of itself.
+histograms of jobs then name the job of a value). Labels are bounded by the nodes and queues of the cluster or by
+what is listed here, never by jobs, users or workers. A priority class is named by the lower bound of its priorities;
+the bounds are `policy.aging_ceilings`, or 0, 10, 100 and 1000 where there are none. Counters begin with zero for
+every listed value, so that `rate` and `increase` see the first change. A daemon that does not lead tells only of
+itself.
 """
 
 

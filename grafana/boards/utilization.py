@@ -1,7 +1,7 @@
 """What the cluster's slots do: the first thing to look at."""
 
 from grafana.boards import names
-from grafana.dashboard import INSTANCE, PRIORITY_CLASS, TYPE, Dashboard
+from grafana.dashboard import INSTANCE, PRIORITY_CLASS, QUEUE, TYPE, Dashboard
 from grafana.panel import Panel
 
 
@@ -161,39 +161,42 @@ _WHERE = (
         maximum=1,
     ),
 )
+
+
+def _of_queues(state: str) -> str:
+    """Their slots in this state, of the queues that are chosen."""
+    return f'sum by (queue) (sched_queue_slots{{@,queue=~"$queue",state="{state}"}})'
+
+
 _QUEUES = (
     Panel(
         "Held slots by queue, all types",
-        "Slots that the jobs of each queue hold, with those of the queues inside it. Empty without queues.",
-        {"{{queue}}": 'sum by (queue) (sched_queue_slots{@,state="held"})'},
+        "Slots that the jobs of each queue hold, with those of the queues inside it; of those that are chosen above "
+        "the 20 that hold the most. Empty without queues.",
+        {"{{queue}}": f"topk(20, {_of_queues('held')})"},
         "short",
         names.QUEUE,
     ),
     Panel(
         "Held slots ÷ what queues are entitled to, all types",
-        "Above 1 a queue has borrowed, and gives back what others need; below 1 it takes from those above. Where users "
-        "share a queue, sched queue show tells of each.",
-        {
-            "{{queue}}": 'sum by (queue) (sched_queue_slots{@,state="held"}) '
-            '/ (sum by (queue) (sched_queue_slots{@,state="entitled"}) > 0)'
-        },
+        "Above 1 a queue has borrowed, and gives back what others need; below 1 it takes from those above. The 20 "
+        "queues with the most. Where users share a queue, sched queue show tells of each.",
+        {"{{queue}}": f"topk(20, {_of_queues('held')} / ({_of_queues('entitled')} > 0))"},
         "short",
         names.QUEUE,
     ),
     Panel(
         "Slots that queues wait for, all types",
-        "What jobs want beyond what they hold: waiting jobs, and elastic ones that would grow.",
-        {
-            "{{queue}}": 'sum by (queue) (sched_queue_slots{@,state="wanted"}) '
-            '- sum by (queue) (sched_queue_slots{@,state="held"})'
-        },
+        "What jobs want beyond what they hold: waiting jobs, and elastic ones that would grow. The 20 queues that want "
+        "the most.",
+        {"{{queue}}": f"topk(20, {_of_queues('wanted')} - {_of_queues('held')})"},
         "short",
         names.QUEUE,
     ),
     Panel(
         "Guaranteed slots by queue, all types",
-        "What each queue gets back at once, as far as its jobs can use it.",
-        {"{{queue}}": 'sum by (queue) (sched_queue_slots{@,state="guaranteed"})'},
+        "What each queue gets back at once, as far as its jobs can use it; the 20 queues with the most.",
+        {"{{queue}}": f"topk(20, {_of_queues('guaranteed')})"},
         "short",
         names.QUEUE,
     ),
@@ -204,5 +207,5 @@ UTILIZATION = Dashboard(
     "Cluster utilization",
     "Allocated, busy and idle slots over time, by priority class and by node.",
     {"Now": _NOW, "Over time": _TIME, "Where": _WHERE, "Queues": _QUEUES},
-    (INSTANCE, TYPE, PRIORITY_CLASS),
+    (INSTANCE, TYPE, PRIORITY_CLASS, QUEUE),
 )

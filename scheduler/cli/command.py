@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.models import ArgumentInfo
 
 from scheduler.cli.client.certificates import TlsFiles
 from scheduler.cli.client.client import Client
 from scheduler.cli.client.connection import Connection, find_daemon
 from scheduler.cli.exits import Exit
+from scheduler.cli.input.source import options_named
 from scheduler.cli.render.output import Format
 from scheduler.clock import SystemClock
 
@@ -153,7 +155,8 @@ def command(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command: its first parameter is the `Session`, the others are Typer's.
 
-    A parameter whose type is a dataclass stands for one option per field.
+    A parameter whose type is a dataclass stands for one option per field. Where the daemon refuses a field that has the
+    name of a parameter, the message names the option.
     `negative_numbers`: an argument may look like -5. `words_end_options`: what follows the first argument is no option.
     """
 
@@ -161,7 +164,9 @@ def command(
         signature = inspect.signature(function)
         own = list(signature.parameters.values())[1:]
         groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
-        parameters = [*(part for each in own for part in _parts(each)), *common]
+        mine = [part for each in own for part in _parts(each)]
+        named = {each.name: _spelt(each) for each in mine}
+        parameters = [*mine, *common]
 
         @wraps(function)
         def run(**given: Any) -> None:
@@ -169,7 +174,8 @@ def command(
             for key, group in groups.items():
                 given[key] = group(**{each.name: given.pop(each.name) for each in fields(group)})
             try:
-                function(session, **given)
+                with options_named(named):
+                    function(session, **given)
             except BrokenPipeError:
                 raise typer.Exit(Exit.BROKEN_PIPE) from None
             finally:
@@ -188,6 +194,14 @@ def _paragraphs(function: Callable[..., None]) -> str:
     """The docstring with one line a paragraph: a terminal folds it to its own width."""
     text = inspect.getdoc(function) or ""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _spelt(parameter: inspect.Parameter) -> str:
+    """How messages name what sets the parameter: `--share-users`, or `PATH` for an argument."""
+    info = parameter.annotation.__metadata__[0]
+    if isinstance(info, ArgumentInfo):
+        return (info.metavar or parameter.name).removesuffix("...")
+    return info.param_decls[0].partition("/")[0] if info.param_decls else f"--{parameter.name.replace('_', '-')}"
 
 
 def _parts(parameter: inspect.Parameter) -> list[inspect.Parameter]:

@@ -30,6 +30,10 @@ class Unavailable(SchedulerError):
     """The daemon answers, but cannot do it now; the same request may succeed later."""
 
 
+class TooMany(Unavailable):
+    """As many of something are stored, or asked at once, as may be: the request was refused, and had no effect."""
+
+
 class Exit(IntEnum):
     """Exit statuses, in the order in which `sched --help` explains them."""
 

@@ -15,7 +15,7 @@ ANY_CLASS = "*"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Name, kind, labels and meaning. Labels are bounded by the cluster's nodes or by enums, never by jobs."""
+    """Name, kind, labels and meaning. Labels are bounded by nodes, queues or enums, never by jobs or users."""
 
     name: str
     kind: Kind

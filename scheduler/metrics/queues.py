@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from scheduler.metrics.families import Families
 from scheduler.metrics.metric import Metric
 from scheduler.model.plan import QueueShare
+from scheduler.model.queue_tree import QUEUES_MAX
 
 QUEUE_METRICS = (
     Metric(
@@ -12,7 +13,9 @@ QUEUE_METRICS = (
         "gauge",
         ("queue", "state"),
         "Slots by queue, with those of the queues inside it: held (by its jobs), wanted (held or waited for), entitled "
-        "(what it may take), guaranteed (of them, what it gets back at once). Empty: the jobs in no queue.",
+        "(what it may take), guaranteed (of them, what it gets back at once). Empty: the jobs in no queue. Only "
+        "queues that have jobs, and not their users, whom `GET /v1/queues/PATH` names: "
+        f"{(QUEUES_MAX + 1) * 4:,} series at most.",
     ),
 )
 

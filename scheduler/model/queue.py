@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from scheduler import bounds
 from scheduler.errors import InvalidInput
+from scheduler.model.words import counted
 
 #: Slots of any GPU type, in guarantees and limits.
 ANY_GPU = "*"
@@ -48,20 +49,43 @@ class Queue:
     def __post_init__(self) -> None:
         bounds.WEIGHT.check("weight", self.weight)
         for kind, slots in (*self.guarantee, *self.limit):
-            bounds.SLOTS_OF_QUEUE.check(f"slots of {kind}", slots)
+            bounds.SLOTS_OF_QUEUE.check(f"slots of {gpu_words(kind)}", slots)
         bounds.SLOTS_OF_QUEUE.check("user_limit", self.user_limit)
         bounds.PRIORITY.check("priority_max", self.priority_max)
         bounds.JOBS_OF_QUEUE.check("max_jobs", self.max_jobs)
         bounds.BUDGET.check("budget", self.budget)
-        limits = dict(self.limit)
         for kind, slots in self.guarantee:
-            if slots > limits.get(kind, slots):
-                raise InvalidInput("guarantee", f"of {kind} must be at most the limit {limits[kind]}, not {slots}")
+            self._check_limit(kind, slots, limited=kind)
 
     @property
     def parent(self) -> str:
         """Path of the queue that contains it; the root's is empty."""
         return self.path.rpartition("/")[0]
+
+    def check_guarantee(self) -> None:
+        """Raise `InvalidInput` for a guarantee of a GPU type above the limit of any type, which can never be met.
+
+        It is asked for what somebody sets: a stored queue may have such a guarantee.
+        """
+        for kind, slots in self.guarantee:
+            self._check_limit(kind, slots, limited=ANY_GPU)
+
+    def _check_limit(self, kind: str, slots: int, *, limited: str) -> None:
+        """Raise `InvalidInput` for a guarantee above the limit of this kind."""
+        limit = dict(self.limit).get(limited, slots)
+        if slots > limit:
+            rule = f"{slots_words(kind, slots)} cannot be guaranteed beside the limit of {slots_words(limited, limit)}"
+            raise InvalidInput("guarantee", f"{rule}: guarantee at most {limit}, or raise the limit")
+
+
+def gpu_words(kind: str) -> str:
+    """A GPU type in guarantees and limits, in words."""
+    return "any GPU type" if kind == ANY_GPU else f"GPU type {kind}"
+
+
+def slots_words(kind: str, slots: int) -> str:
+    """Slots of a GPU type, or of any, in words."""
+    return f"{counted(slots, 'slot')} of {gpu_words(kind)}"
 
 
 def ancestry(path: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 
 from scheduler.bounds import NAMED_MAX
 from scheduler.errors import InvalidInput, UnreadableRow
@@ -147,14 +148,19 @@ def unknown_queue(path: str, paths: Collection[str]) -> str:
     near = _innermost_of(ancestry(path), paths)
     beside = sorted(each for each in paths if each.rpartition("/")[0] == near)
     if beside:
-        return f"queue {path[:100]!r} does not exist: {f'in {near} ' if near else ''}there are {listed(beside)}"
+        alike = get_close_matches(path, beside, NAMED_MAX, cutoff=0.0)
+        told = f"{f'in {near} ' if near else ''}{'there is' if len(beside) == 1 else 'there are'}"
+        return f"queue {path[:100]!r} does not exist: {told} {_told(sorted(alike), len(beside))}"
     return f"queue {path[:100]!r} does not exist: " + (f"the nearest is {near}" if near else "there are no queues")
 
 
 def listed(names: Collection[str]) -> str:
     """The first names, and how many more there are."""
-    shown = sorted(names)[:NAMED_MAX]
-    more = len(names) - len(shown)
+    return _told(sorted(names)[:NAMED_MAX], len(names))
+
+
+def _told(shown: Collection[str], count: int) -> str:
+    more = count - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 

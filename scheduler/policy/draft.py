@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from scheduler.model.ids import JobId
@@ -57,6 +58,8 @@ class Draft:
         self.holding: dict[JobId, Placements] = {}
         #: Jobs with held capacity, by queue, as the own account of lanes.
         self._holders: defaultdict[str, dict[JobId, Job]] = defaultdict(dict)
+        #: Waiting jobs that have what they need to start once it is free, in the order in which this was decided.
+        self.starting_soon: list[Job] = []
         self._held_below = SumsBelow(len(self.ledger.nodes), self._pour_between)
         self.waiting: dict[JobId, Waiting] = {}
         self.next_look_at: float | None = None
@@ -110,12 +113,12 @@ class Draft:
         lane = self.lane(a)
         return (lane is TOP or lane.own == self.lane(b).own) and self.order.more_important(a, b)
 
-    def admits(self, job: Job, group: Group) -> bool:
-        """Whether limits and guarantees of its queues let the job have one more worker in this group."""
+    def admits(self, job: Job, group: Group, number: int = 1) -> bool:
+        """Whether limits and guarantees of its queues let the job have so many workers more in this group."""
         shares, lane = self.shares, self.lane(job)
         if shares is None or group[0]:
             return True
-        counts = shares.standing.typed(group[1], job.shape.slots)
+        counts = shares.standing.typed(group[1], number * job.shape.slots)
         return shares.room(lane, counts) and (job.spec.shrinkable or shares.pins(lane, counts))
 
     def may_take(self, job_id: JobId | None = None) -> bool:
@@ -167,9 +170,14 @@ class Draft:
         return [piece for i, n in node_counts.items() for piece in self.ledger.spread(i, needs(job.shape, n))]
 
     def shrink(self, job: Job, workers: tuple[Worker, ...], reason: LeaveReason, for_job: JobId | None = None) -> None:
-        ids = {worker.id for worker in workers}
-        leaving = tuple(w.id for w in workers)
-        self.shrinks.setdefault(job.id, []).append(Shrink(job.id, leaving, reason, for_job))
+        """These workers leave the job; those that leave for one cause do so together."""
+        ids = tuple(worker.id for worker in workers)
+        shrinks = self.shrinks.setdefault(job.id, [])
+        k = next((k for k, each in enumerate(shrinks) if (each.reason, each.for_job) == (reason, for_job)), None)
+        if k is None:
+            shrinks.append(Shrink(job.id, ids, reason, for_job))
+        else:
+            shrinks[k] = replace(shrinks[k], workers=shrinks[k].workers + ids)
         self._leave(job, workers, tuple(w for w in self.staying(job) if w.id not in ids))
 
     def stop(self, job: Job, reason: StopReason, for_job: JobId | None = None) -> None:

@@ -31,7 +31,7 @@ class QueueRow(Row):
 
     def queue(self) -> Queue:
         """Raises `InvalidInput`."""
-        return Queue(
+        queue = Queue(
             self.path,
             0.0,
             tuple(sorted(self.guarantee.items())),
@@ -40,6 +40,8 @@ class QueueRow(Row):
             self.share_users,
             self.user_limit,
         )
+        queue.check_guarantee()
+        return queue
 
 
 def read_queues(path: Path) -> tuple[Queue, ...]:

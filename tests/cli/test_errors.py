@@ -48,6 +48,56 @@ def answering(status: int, body: bytes, content_type: str = "text/html") -> Iter
 
 
 @pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("token", "create", "--user", ""), "--user: must not be empty"),
+        (("token", "create", "--user", "ann", "--queue", "nosuch"), "--queue: queue 'nosuch' does not exist"),
+        (("token", "create", "--user", "ann", "--expires", "0"), "--expires: must be at least"),
+        (("token", "revoke", "9" * 30), "ID: must be at most"),
+        (("list", "--queue", "lab/"), "--queue: each name must be 1 to 63 of"),
+        (("usage", "--since", "2999-01-01"), "--since: must be before the end of the range"),
+        (("report", "--since", "2999-01-01"), "--since: must be at least one second before the end"),
+        (("events", "--after", "9" * 30), "--after: must be at most"),
+        (("priority", "1", "99999999"), "N: must be at most 1000000, not 99999999"),
+        (("priority", "1", "99999999", "--dry-run"), "N: must be at most 1000000"),
+        (("scale", "1", "--max", "99999999"), "--max: must be at most 100000, not 99999999"),
+        (("submit", "--min", "3", "--max", "2", "--", "true"), "--min: 3 exceeds --max 2"),
+        (("submit", "--workers", "3-2", "--", "true"), "--workers: 3 exceeds max_workers 2"),
+        (("submit", "--cpus", "nan", "--", "true"), "--cpus: must be a finite number"),
+        (("submit", "--speedup", "2=inf", "--", "true"), "--speedup: speedup.0.1: must be a finite number"),
+        (("submit", "--slots-per-worker", "9" * 30, "--", "true"), "--slots-per-worker: must be at most 4096, not 999"),
+        (("whatif", "--cpus", "inf", "--", "true"), "--cpus: must be a finite number"),
+        (("book", "a", "--duration", "1h", "--slots", "1", "--cpus", "nan"), "--cpus: must be a finite number"),
+        (("book", "a b", "--duration", "1h", "--slots", "1"), "NAME: must match the pattern"),
+        (("book", "a", "--duration", "0", "--slots", "1"), "--duration: must be at least"),
+        (("queue", "create", "a", "--limit", "H100=-1"), "--limit H100: must be at least 0, not -1"),
+    ],
+)
+def test_a_field_that_the_daemon_refuses_is_named_as_the_option_that_sets_it(
+    sched: Sched, command: tuple[str, ...], said: str
+) -> None:
+    sched(*command).failed(2, f"sched: {said}")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x"])
+def test_a_name_that_would_be_another_address_is_not_found(sched: Sched, name: str) -> None:
+    for command in ("cordon", "uncordon", "drain"):
+        sched(command, name).failed(3, "node ", "not found")
+    sched("unbook", name).failed(3, "booking ", "not found")
+
+
+def test_a_name_that_nothing_can_have_is_one_line(sched: Sched) -> None:
+    sched("drain", "\udcff").failed(3, "node ? not found")
+    sched("unbook", "a b").failed(2, "NAME: must match the pattern")
+
+
+def test_an_id_with_more_digits_than_any_has_is_not_found(sched: Sched) -> None:
+    sched("priority", "0", "5").failed(3, "job '0' not found")
+    for command in ("show", "cancel"):
+        sched(command, "r" + "9" * 30).failed(3, "job 'r999", "not found")
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["list"],

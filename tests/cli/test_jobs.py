@@ -94,7 +94,7 @@ def test_filters_narrow_the_list(sched: Sched, daemon: Daemon) -> None:
     assert ids("--user", "ann") == [one]
     assert ids("--state", "succeeded", "--limit", "1") == [two]
     assert ids("--state", "queued") == []
-    assert "only the newest 1 jobs are shown" in sched("list", "--all", "--limit", "1").ok().err
+    assert "1 job shown, the newest: use --limit for more" in sched("list", "--all", "--limit", "1").ok().err
 
 
 def test_nothing_to_list_is_said_on_stderr(sched: Sched) -> None:

@@ -37,7 +37,9 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
             "--budget",
             "5000",
         )
-        assert alone("queue", "create", "lab", *rules, "--share-users").ok().out == "queue lab created\n"
+        said = alone("queue", "create", "lab", *rules, "--share-users").ok()
+        assert said.out == "queue lab created\n"
+        assert said.err.startswith("sched: queue lab: no node has GPU type H100 now, and it counts once one has")
         alone("queue", "create", "lab/vision", "--member", "ann", "--member", "@lab").ok()
         said = alone("queue", "set", "lab", "--limit", "none", "--guarantee", "H100=none", "--user-limit", "3").ok()
         assert said.out == "queue lab set\n"
@@ -53,14 +55,20 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
         alone("submit", "--cron", "0 3 * * *", "--queue", "lab", "--name", "nightly", "--", "true").ok()
         assert listed(alone, "--queue", "lab") == (["lab/vision"], ["lab"])
         assert listed(alone, "--queue", "lab/vision") == (["lab/vision"], [])
-        assert listed(alone, "--queue", "la") == ([], [])
-        alone("list", "--queue", "lab/").failed(2, "queue: each name must be 1 to 63 of")
+        alone("queue", "create", "empty").ok()
+        assert listed(alone, "--queue", "empty") == ([], [])
+        alone("list", "--queue", "la").failed(3, "queue 'la' does not exist: there are empty, lab")
+        alone("list", "--queue", "lab/").failed(2, "--queue: each name must be 1 to 63 of")
         tree = alone("queue", "list").ok().out
         assert all(word in tree for word in ("lab", "  vision", "@lab bob"))
         alone("queue", "delete", "lab").failed(4, "queue lab contains lab/vision: delete what is inside first")
         becomes(lambda: completed("sched queue show lab/", str(daemon.state_dir)), ["lab/vision"])
+        alone("queue", "set", "lab", "--max-jobs", "1").ok()
+        full = alone("submit", "--queue", "lab", "--", "true").failed(7, "of at most 1: wait until some have ended")
+        assert "may have been submitted" not in full.err
         alone("cancel", str(job)).ok()
         becomes(lambda: alone("queue", "delete", "lab/vision").status, 0)
+        assert listed(alone, "--queue", "lab/vision", "--all") == (["lab/vision"], []), "jobs outlive their queue"
         alone("queue", "delete", "lab").failed(
             4, "queue lab is named by the recurring job r1: cancel what names it first"
         )
@@ -73,13 +81,42 @@ def test_queues_are_set_shown_used_and_deleted(alone: Sched, tmp_path: Path, mon
     [
         (("create", "Lab"), "PATH: each name must be 1 to 63 of"),
         (("create", "a", "--limit", "many"), "--limit: must be a whole number, or none, not 'many'"),
+        (
+            ("create", "a", "--guarantee", "H100=4,A100=2"),
+            "--guarantee: must be a number of slots, or GPU=SLOTS with each",
+        ),
+        (("create", "a", "--guarantee", "H100==4"), "--guarantee: must be a number of slots, or GPU=SLOTS"),
+        (("create", "a", "--limit", "H100 =4"), "--limit H100 : must not begin or end with a space, not 'H100 '"),
+        (
+            ("create", "a", "--member", "none", "--member", "ann"),
+            "--member: none takes all away: it cannot be combined",
+        ),
+        (("create", "a", "--member", "ann,bob"), "--member: must be the name of a user, without spaces and commas"),
+        (("create", "a", "--member", "a b"), "--member: must be the name of a user, without spaces and commas"),
+        (("members", "a", "--add", "@"), "--add: must be the name of a user, without spaces and commas"),
         (("create", "a", "--weight", "nan"), "--weight: must be a number, or none, not 'nan'"),
         (("set", "a", "--weight", "inf"), "--weight: must be a number, or none, not 'inf'"),
         (("create", "a", "--limit", "4", "--limit", "5"), "--limit: must be a number of slots, or GPU=SLOTS"),
         (("create", "a", "--limit", "4", "--limit", "none"), "--limit: none takes all away"),
-        (("create", "a", "--limit", "4", "--guarantee", "5"), "--guarantee: of * must be at most the limit 4, not 5"),
+        (
+            ("create", "a", "--limit", "4", "--guarantee", "5"),
+            "beside the limit of 4 slots of any GPU type: guarantee at most 4, or raise the limit",
+        ),
+        (
+            ("create", "a", "--limit", "1", "--guarantee", "H100=8"),
+            "--guarantee: 8 slots of GPU type H100 cannot be guaranteed beside the limit of 1 slot of any GPU type",
+        ),
         (("set", "a"), "give what to change, such as --limit 16 or --limit none"),
+        (
+            ("members", "a", "--add", "ann", "--remove", "ann"),
+            "--remove: must not name ann, who is to be added as well",
+        ),
+        (("create", "a", "--guarantee", "1" + "0" * 20), "--guarantee: must be at most 10000000, not 1" + "0" * 20),
+        (("set", "a", "--limit", "1"), "queue 'a' does not exist: there are no queues"),
         (("show", "a/b"), "queue 'a/b' does not exist"),
+        (("show", "."), "PATH: each name must be 1 to 63 of"),
+        (("set", "..", "--limit", "4"), "PATH: each name must be 1 to 63 of"),
+        (("delete", "../tokens/1"), "PATH: each name must be 1 to 63 of"),
         (("delete", "a"), "queue 'a' does not exist"),
     ],
 )

@@ -88,6 +88,10 @@ def test_a_job_that_cannot_start_now_is_warned_of(sched: Sched, daemon: Daemon) 
     call = sched("submit", "--workers", "99", "--name", "huge", "--", "true").ok()
     assert "it waits until nodes are added" in call.err
     sched("cancel", "huge").ok()
+    nightly = sched("submit", "--cron", "0 3 * * *", "--gpu-type", "H900", "-o", "json", "--", "true").ok()
+    number = nightly.document["id"]
+    assert f"sched: job {number}: no node has GPU type H900: the job waits until such a node is added" in nightly.err
+    sched("cancel", number).ok()
 
 
 def test_a_file_and_options_make_one_job(sched: Sched, tmp_path: Path) -> None:
@@ -141,7 +145,7 @@ def test_a_bad_field_of_a_file_is_named_with_its_line(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--min", "3", "--max", "2"], "--min: 3 exceeds max_workers 2"),
+        (["--min", "3", "--max", "2"], "--min: 3 exceeds --max 2"),
         (["--workers", "5-2"], "--workers: 5 exceeds"),
         (["--max", "0"], "--max: "),
         (["--slots", "0"], "--slots-per-worker: "),

@@ -52,7 +52,7 @@ def test_a_recurring_job_is_asked_about_as_if_it_ran_now(sched: Sched, tmp_path:
 
 def test_misuse_is_one_line(sched: Sched, alone: Sched, tmp_path: Path) -> None:
     sched("whatif").failed(2, "no command given")
-    sched("whatif", "--min", "3", "--max", "2", "--", "true").failed(2, "--min: 3 exceeds max_workers 2")
+    sched("whatif", "--min", "3", "--max", "2", "--", "true").failed(2, "--min: 3 exceeds --max 2")
     sched("whatif", str(tmp_path / "none.yaml")).failed(2, "none.yaml: No such file")
     sched("whatif", "job.yaml", "--priority", "3").failed(
         2, "--priority: options must come before the job file job.yaml"

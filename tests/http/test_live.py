@@ -104,7 +104,7 @@ def test_queues_come_with_what_they_hold_and_are_entitled_to(site: Site, stream:
         assert site.client.post("/v1/queues", json={"path": path, **fields}).status_code == 201
     site.tick()
     new = {"slots_held": 0, "slots_entitled": None, "slots_guaranteed": None, "jobs_running": 0, "jobs_waiting": 0}
-    assert stream.until("queues")[0] == {"path": "lab", **new, "users": [], "users_more": 0}
+    assert stream.until("queues")[0] == {"path": "lab", **new, "users": [], "users_more": 0, "trouble": None}
     site.submit(min_workers=1, max_workers=2, queue="lab/vision", user="ann")
     site.submit(workers=3, queue="lab", preemptible=False)
     site.advance(5)
@@ -116,7 +116,7 @@ def test_queues_come_with_what_they_hold_and_are_entitled_to(site: Site, stream:
     assert (lab["path"], lab["slots_held"], lab["jobs_running"], lab["jobs_waiting"]) == ("lab", 2, 1, 1)
     assert (lab["slots_entitled"], lab["slots_guaranteed"]) == (4, 1)
     assert (vision["slots_held"], vision["users"]) == (2, [["ann", 2, 2]])
-    assert text == {"path": "text", **new, "users": [], "users_more": 0}
+    assert text == {"path": "text", **new, "users": [], "users_more": 0, "trouble": None}
     assert [job["queue"] for job in picture["jobs"]] == ["lab/vision", "lab"]
     site.client.delete("/v1/queues/text")
     site.tick()

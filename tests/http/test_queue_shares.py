@@ -1,9 +1,12 @@
 """What people are told of the shares of queues: by the queue's view, by explain, and by the metrics."""
 
+import re
 from typing import Any
 
 import pytest
 
+from scheduler.model.queue_tree import QUEUES_MAX
+from tests.http.queue_tree import crowd, plant
 from tests.http.site import Site
 
 
@@ -51,6 +54,18 @@ def test_metrics_have_the_slots_of_each_queue(divided: Site) -> None:
         assert divided.client.delete(f"/v1/queues/{path}").status_code == 200
         divided.advance(2)
     assert "sched_queue_slots{" not in divided.client.get("/metrics").text
+
+
+def test_of_a_thousand_queues_and_their_users_metrics_have_four_series_for_each_queue(site: Site) -> None:
+    crowd(site, plant(site, QUEUES_MAX, slots=4), jobs=1000, users=900)
+    site.tick()
+    shares = site.board.shares
+    queues = {share.path for share in shares}
+    assert any(share.user is not None for share in shares)
+    assert QUEUES_MAX // 2 < len(queues) <= QUEUES_MAX + 1
+    series = re.findall(r"^sched_queue_slots\{(.*?)\}", site.client.get("/metrics").text, re.MULTILINE)
+    states = ("held", "wanted", "entitled", "guaranteed")
+    assert sorted(series) == sorted(f'queue="{path}",state="{state}"' for path in queues for state in states)
 
 
 def test_users_who_share_a_queue_are_told_of(site: Site) -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from scheduler.http.admission.owner import Submitter
 from scheduler.http.admission.queues import into_queues
-from scheduler.http.schemas.queue_requests import MEMBERS_MAX
 from scheduler.model.event import EventKind
 from scheduler.model.identity import IdentifiedBy, Identity, Role
+from scheduler.model.ids import NodeName
+from scheduler.model.observation import NodeObservation
+from scheduler.model.queue import ANY_GPU, Queue
 from scheduler.model.queue_tree import Queues, default_queue
 from tests.http.site import Site
 from tests.specs import spec_of
@@ -54,7 +56,7 @@ def test_every_field_of_a_queue_comes_back(site: Site) -> None:
     assert answer.status_code == 201
     assert site.woken.is_set()
     view = site.client.get("/v1/queues/lab").json()
-    assert view == answer.json()
+    assert {**view, "warnings": answer.json()["warnings"]} == answer.json()
     assert {key: view[key] for key in FIELDS} == FIELDS
     assert (view["path"], view["jobs_waiting"], view["jobs_running"], view["slots_held"]) == ("lab", 0, 0, 0)
 
@@ -104,13 +106,25 @@ def test_the_tree_outlives_a_restart_and_ends_queue_by_queue(site: Site) -> None
         (
             {"path": "team/vision"},
             422,
-            "path: queue 'team' does not exist: there are lab; create the outer queue first",
+            "path: queue 'team' does not exist: there is lab; create the outer queue first",
         ),
-        ({"path": "a", "guarantee": {"*": 5}, "limit": {"*": 4}}, 422, "guarantee: of * must be at most the limit 4"),
+        (
+            {"path": "a", "guarantee": {"*": 5}, "limit": {"*": 4}},
+            422,
+            "guarantee: 5 slots of any GPU type cannot be guaranteed beside the limit of 4 slots of any GPU type",
+        ),
+        (
+            {"path": "a", "guarantee": {"H100": 5}, "limit": {"*": 4}},
+            422,
+            "guarantee: 5 slots of GPU type H100 cannot be guaranteed beside the limit of 4 slots of any GPU type",
+        ),
         ({"path": "a", "weight": 0}, 422, "weight: must be at least 0.000001, not 0"),
+        ({"path": "a", "weight": 1e30}, 422, "weight: must be at most 1000000, not 1e+30"),
+        ({"path": "a", "guarantee": {"*": 10**20}}, 422, f"guarantee.*: must be at most 10000000, not {10**20}"),
+        ({"path": "a", "max_jobs": -(10**20)}, 422, f"max_jobs: must be at least 0, not -{10**20}"),
         ({"path": "a", "limit": {"*": -1}}, 422, "limit.*: must be at least 0"),
         ({"path": "a", "max_jobs": 1.5}, 422, "max_jobs: must be an integer"),
-        ({"path": "a", "members": ["@"]}, 422, "members.0: must be the name of a user, or of a group after @"),
+        ({"path": "a", "members": ["@"]}, 422, "members.0: must be the name of a user, without spaces and commas"),
         ({"path": "a", "colour": "red"}, 422, "colour: unknown field"),
     ],
 )
@@ -119,6 +133,30 @@ def test_what_no_queue_can_be_is_refused_in_one_line(site: Site, body: dict[str,
     answer = site.client.post("/v1/queues", json=body)
     assert answer.status_code == status
     assert answer.json()["error"]["message"].startswith(said)
+
+
+def test_a_guarantee_that_can_never_be_met_is_refused_where_it_or_the_limit_is_set(site: Site) -> None:
+    create(site, "lab", guarantee={"H100": 8})
+
+    def changed(path: str, **fields: Any) -> tuple[int, str | None]:
+        answer = site.client.patch(f"/v1/queues/{path}", json=fields)
+        return answer.status_code, answer.json()["error"]["field"] if "error" in answer.json() else None
+
+    assert changed("lab", limit={"*": 4}) == changed("lab", limit={"H100": 4}) == (422, "limit")
+    assert changed("lab", limit={"*": 8}) == (200, None)
+    assert changed("lab", guarantee={"A100": 9}) == changed("lab", guarantee={"*": 9}) == (422, "guarantee")
+    assert changed("lab", guarantee={"H100": 9}, limit={"*": 8}) == (422, "guarantee")
+    assert site.client.put("/v1/queues/lab", json={"guarantee": {"H100": 9}, "limit": {"*": 8}}).status_code == 422
+    create(site, "team", guarantee={"*": 8}, limit={"H100": 4})
+    for given in ({"guarantee": {"H100": 3, "A100": 3}, "limit": {"*": 4}}, {"limit": {"A100": 0}}):
+        assert site.client.put("/v1/queues/lab", json=given).status_code == 200
+
+
+def test_a_queue_that_was_stored_with_a_guarantee_that_cannot_be_met_takes_other_changes(site: Site) -> None:
+    promised = Queue("lab", 0.0, guarantee=(("H100", 8),), limit=((ANY_GPU, 4),))
+    site.store.set_queue("lab", lambda _: promised, site.clock.now())
+    assert site.client.patch("/v1/queues/lab", json={"weight": 2.0}).json()["guarantee"] == {"H100": 8}
+    assert site.client.patch("/v1/queues/lab", json={"limit": {"H100": 9}}).json()["error"]["field"] == "limit"
 
 
 def test_a_queue_that_does_not_exist_is_not_found(site: Site) -> None:
@@ -187,7 +225,7 @@ def test_a_token_names_the_queue_of_its_user(known: Site) -> None:
     assert known.client.get("/v1/tokens").json()["tokens"][0]["queue"] == "lab"
     assert submitted(known, headers) == "lab"
     wrong = known.client.post("/v1/tokens", json={"user": "ann", "queue": "team"})
-    assert wrong.json()["error"]["message"] == "queue: queue 'team' does not exist: there are lab"
+    assert wrong.json()["error"]["message"] == "queue: queue 'team' does not exist: there is lab"
 
 
 def test_members_are_those_of_the_innermost_queue_that_has_any(known: Site) -> None:
@@ -204,7 +242,7 @@ def test_what_a_queue_does_not_take_is_refused_in_one_line(known: Site) -> None:
     create(known, "lab", max_jobs=1, priority_max=5)
     create(known, "lab/vision", priority_max=9)
     ann = known.user_header("ann")
-    said = "queue: queue 'lab/visoin' does not exist: in lab there are lab/vision"
+    said = "queue: queue 'lab/visoin' does not exist: in lab there is lab/vision"
     assert refused(known, ann, queue="lab/visoin") == (422, "queue", said)
     said = "priority: must be at most 5, as queue lab says, not 6"
     assert refused(known, ann, queue="lab/vision", priority=6) == (422, "priority", said)
@@ -212,7 +250,7 @@ def test_what_a_queue_does_not_take_is_refused_in_one_line(known: Site) -> None:
     status, _, message = refused(known, ann, queue="lab")
     assert (status, message) == (
         429,
-        "queue: lab contains 1 jobs that have not ended, of at most 1: wait until some have ended",
+        "queue: lab contains 1 job that has not ended, of at most 1: wait until some have ended",
     )
     changed = known.client.patch("/v1/jobs/1", json={"priority": 6}, headers=ann)
     assert changed.json()["error"]["message"] == "priority: must be at most 5, as queue lab says, not 6"
@@ -318,20 +356,18 @@ def test_a_retry_finds_its_job_whatever_has_become_of_the_rules_of_its_queue(kno
         assert (status, answer["error"]["field"]) == (200, field)
 
 
-def test_members_are_added_and_removed_beside_each_other(site: Site) -> None:
-    create(site, "lab", members=["ann", "bob"])
+def test_what_has_no_effect_for_now_is_a_warning_where_it_is_set(site: Site) -> None:
+    site.cluster.add_node(NodeObservation(NodeName("gpus"), "gpus", 4, gpu_type="H100"))
+    site.tick()
 
-    def changed(**fields: Any) -> Any:
-        answer = site.client.patch("/v1/queues/lab", json=fields).json()
-        return answer["members"] if "members" in answer else answer["error"]["message"]
+    def warned(method: str, address: str, **fields: Any) -> Any:
+        answer = site.client.request(method, f"/v1/queues{address}", json=fields)
+        return answer.json()["warnings"]
 
-    assert changed(add_members=["carl", "ann"]) == ["ann", "bob", "carl"]
-    assert changed(remove_members=["bob"], weight=2.0) == ["ann", "carl"]
-    assert changed(remove_members=["bob"]) == "remove_members: bob is not a member of lab"
-    assert changed(add_members=["bob"], remove_members=["bob"]) == (
-        "remove_members: must not name bob, whom add_members names"
-    )
-    assert changed(members=[], add_members=["bob"]).startswith("members: must not be given together with add_members")
-    more = [f"user-{number}" for number in range(MEMBERS_MAX - 1)]
-    assert changed(add_members=more) == "add_members: there may be at most 1000 members, not 1001"
-    assert changed(add_members=more[1:], remove_members=["ann"])[0] == "carl"
+    unknown = "no node has GPU type H1OO now, and it counts once one has (nodes have H100)"
+    assert warned("POST", "", path="lab", guarantee={"H1OO": 4}, limit={"H100": 8}) == [unknown]
+    assert warned("PATCH", "/lab", limit={"H1OO": 8}) == [unknown]
+    assert warned("PATCH", "/lab", weight=2.0) == warned("PATCH", "/lab", guarantee={"H1OO": None, "*": 2}) == []
+    beyond = "the guarantee of 9 slots of GPU type H100 is met up to 8, as queue lab around it is limited"
+    assert warned("PUT", "/lab/vision", guarantee={"H100": 9, "*": 9}) == [beyond]
+    assert warned("PUT", "/lab/vision", guarantee={"H100": 8}, limit={"H1OO": 0}) == [unknown]

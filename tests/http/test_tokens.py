@@ -72,6 +72,15 @@ def test_a_token_says_who_calls_until_it_is_revoked(guarded: Site) -> None:
     assert guarded.client.delete("/v1/tokens/99", headers=ADMIN).status_code == 404
 
 
+@pytest.mark.parametrize("user", ["", "a b", " ann", "@lab"])
+def test_a_token_is_of_one_name_that_is_none_of_a_group(guarded: Site, user: str) -> None:
+    answer = guarded.client.post("/v1/tokens", json={"user": user}, headers=ADMIN)
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "user")
+    for body in ({"command": "true", "user": " ann"}, {"command": "true", "user": "ann "}):
+        error = guarded.client.post("/v1/jobs", json=body, headers=ADMIN).json()["error"]
+        assert error["message"].startswith("user: must not begin or end with a space, not ")
+
+
 def test_an_expired_token_is_told_that_it_has_expired(guarded: Site) -> None:
     token = created(guarded, expires_seconds=60)
     headers = bearer(token["token"])

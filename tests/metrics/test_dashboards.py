@@ -132,11 +132,11 @@ def _selectors(query: str) -> list[str]:
     return re.findall(r"\bsched[_:][a-z0-9_:]+\{([^}]*)\}", query)
 
 
-def test_panels_over_nodes_show_a_few_of_them() -> None:
+def test_panels_over_nodes_or_queues_show_a_few_of_them() -> None:
     for board in BOARDS:
         for panel in panels(board):
             for legend, query in panel.queries.items():
-                if "{{node}}" in legend:
+                if "{{node}}" in legend or "{{queue}}" in legend:
                     assert re.match(r"(top|bottom)k\(20, ", query), panel.title
 
 

@@ -136,6 +136,7 @@ def test_a_token_brings_no_keys_of_its_own(lab: Lab) -> None:
         ({"sub": ""}, "it names no user"),
         ({"sub": 7}, "it names no user"),
         ({"sub": ["ann"]}, "it names no user"),
+        ({"sub": "@lab"}, "the name in its claim sub begins with @, as groups do among members"),
         ({"sub": "an\nn"}, "the name in its claim sub has more than 128 or unprintable characters"),
         ({"sub": "ann\u202e"}, "the name in its claim sub has more than 128 or unprintable characters"),
         ({"sub": "\ud800"}, "the name in its claim sub has more than 128 or unprintable characters"),

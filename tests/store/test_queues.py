@@ -116,10 +116,10 @@ def test_a_queue_is_deleted_once_nothing_is_inside(store: SqlStore) -> None:
         store.delete_queue("lab", NOW, NOW)
     ended(store, replace(SPEC, queue="lab/vision"))
     store.submit([replace(SPEC, queue="lab/vision")], NOW)
-    with pytest.raises(Conflict, match="queue lab/vision contains 1 jobs that have not ended"):
+    with pytest.raises(Conflict, match="queue lab/vision contains 1 job that has not ended"):
         store.delete_queue("lab/vision", NOW, NOW)
     store.delete_queue("lab_2", NOW, NOW)
-    with pytest.raises(NotFound, match="queue 'lab_2' does not exist: there are lab"):
+    with pytest.raises(NotFound, match="queue 'lab_2' does not exist: there is lab"):
         store.delete_queue("lab_2", NOW, NOW)
 
 
@@ -182,7 +182,7 @@ def test_a_token_is_not_stored_beside_the_deletion_of_its_queue(database_url: st
 def test_a_job_needs_a_queue_that_exists(store: SqlStore) -> None:
     put(store, "lab")
     put(store, "lab/vision")
-    with pytest.raises(InvalidInput, match="queue: queue 'lab/visoin' does not exist: in lab there are lab/vision"):
+    with pytest.raises(InvalidInput, match="queue: queue 'lab/visoin' does not exist: in lab there is lab/vision"):
         store.submit([SPEC, replace(SPEC, queue="lab/visoin")], NOW)
     assert store.list_jobs() == []
     [job] = store.submit([replace(SPEC, queue="lab/vision")], NOW)

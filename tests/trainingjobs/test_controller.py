@@ -148,12 +148,12 @@ def test_a_full_queue_is_told_in_the_status_until_it_takes_the_job(site: Site) -
     first = site.settled("first", queue="lab")
     site.apply("second", queue="lab")
     status = site.await_status("second", phase="Waiting", reason="QueueFull")
-    assert status["message"].startswith("queue: lab contains 1 jobs that have not ended, of at most 1: wait until")
+    assert status["message"].startswith("queue: lab contains 1 job that has not ended, of at most 1: wait until")
     assert conditions(status) == {"Accepted": "False"}
     for worker in site.get(first).workers:
         site.cluster.crash(worker.id, 0)
     site.settle()
-    site.await_status("first", phase="Succeeded")
+    site.await_status("first", phase="Succeeded", queue="lab")
     site.control.look_at((site.kubernetes.namespace, "second"))
     assert site.get(site.job_of("second")).spec.queue == "lab"
     assert conditions(site.status("second"))["Accepted"] == "True"

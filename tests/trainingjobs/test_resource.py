@@ -183,6 +183,9 @@ def test_a_status_tells_what_has_become_of_the_job() -> None:
     status = status_of(wanted, waiting, "Waits for free slots", NOW, [])
     assert (status["phase"], status["jobId"], status["reason"]) == ("Queued", 7, "INSUFFICIENT_SLOTS")
     assert (status["workers"], status["observedGeneration"], status["startTime"]) == (0, 1, None)
+    assert status["queue"] is None, "no queue"
+    queued = replace(waiting, spec=replace(waiting.spec, queue="lab/vision"))
+    assert status_of(wanted, queued, "Waits for free slots", NOW, [])["queue"] == "lab/vision"
     assert {each["type"]: each["status"] for each in status["conditions"]} == {
         "Accepted": "True",
         "Running": "False",

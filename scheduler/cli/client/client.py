@@ -1,13 +1,14 @@
 """One connection to the daemon: requests, and what its errors mean. Knows no command."""
 
 import getpass
+import math
 import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from scheduler.cli.client.certificates import NO_FILES, refusal, trusting
 from scheduler.cli.client.connection import NOBODY_THERE, Connection
-from scheduler.cli.exits import Cut, Refused, Unavailable, Unreachable
+from scheduler.cli.exits import Cut, Refused, TooMany, Unavailable, Unreachable
 from scheduler.errors import Conflict, InvalidInput, NotFound, SchedulerError, UserError
 
 if TYPE_CHECKING:
@@ -111,6 +112,10 @@ class Client:
         except UnicodeEncodeError as error:  # bytes of the command line, or escapes of a job file, that are no text
             wrong = ascii(error.object[max(error.start - 20, 0) : error.end])
             raise UserError(f"the request is not UTF-8 text: {wrong} cannot be sent") from None
+        except ValueError:
+            if (field := _not_finite(body)) is None:
+                raise
+            raise InvalidInput(field, "must be a finite number") from None
         except httpx.ConnectError as error:
             raise Unreachable(_nobody_there(self.connection, refusal(error) or NOBODY_THERE)) from None
         except httpx.TimeoutException:
@@ -141,6 +146,15 @@ def login_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return ""
+
+
+def _not_finite(value: Json, place: str = "") -> str | None:
+    """Where a body holds a number that JSON cannot hold: `speedup.0.1`; None: nowhere."""
+    if isinstance(value, dict | list):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        found = (_not_finite(each, f"{place}.{key}" if place else str(key)) for key, each in inner)
+        return next((field for field in found if field is not None), None)
+    return place if isinstance(value, float) and not math.isfinite(value) else None
 
 
 def _nobody_there(connection: Connection, why: str) -> str:
@@ -179,7 +193,9 @@ def _failure(connection: Connection, response: "httpx.Response") -> SchedulerErr
             return NotFound(message)
         case 409 | 410:
             return Conflict(message)
-        case status if status >= 500 or status == TOO_MANY_REQUESTS:
+        case status if status == TOO_MANY_REQUESTS:
+            return TooMany(message)
+        case status if status >= 500:
             return Unavailable(message)
         case _ if field:
             return InvalidInput(str(field), message.removeprefix(f"{field}: "))

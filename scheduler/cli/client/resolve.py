@@ -1,6 +1,7 @@
 """Which job a user means: an id, or a name."""
 
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -12,6 +13,8 @@ from scheduler.model.job_state import JobState
 #: States of jobs that have not ended, as query values.
 LIVE_STATES = [state.value for state in JobState if not state.terminal]
 _LISTED_MAX = 10
+#: Digits of an id.
+_ID_LENGTH_MAX = 18
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id or name of a job.", autocompletion=complete_job)]
 JobsArgument = Annotated[
@@ -38,7 +41,17 @@ AnyJobsArgument = Annotated[
 
 def is_recurring(text: str) -> bool:
     """Whether the text is the id of a recurring job."""
-    return text[:1] == "r" and text[1:].isdecimal() and text.isascii()
+    return text[:1] == "r" and text[1:].isdecimal() and text.isascii() and len(text) <= _ID_LENGTH_MAX + 1
+
+
+def in_address(noun: str, name: str) -> str:
+    """The name of a node or booking as a part of an address. Raises `NotFound` for one that would change the address.
+
+    Nothing has such a name.
+    """
+    if name in ("", ".", "..") or "/" in name:
+        raise NotFound(f"{noun} {name!r} not found")
+    return quote(name, safe="", errors="replace")
 
 
 def job_id(client: Client, text: str) -> int:
@@ -46,7 +59,7 @@ def job_id(client: Client, text: str) -> int:
 
     Raises `NotFound`, or `UserError` naming the ids where several jobs that have not ended share the name.
     """
-    if text.isascii() and text.isdecimal() and len(text) <= 18:
+    if text.isascii() and text.isdecimal() and len(text) <= _ID_LENGTH_MAX and int(text) > 0:
         return int(text)
     if not text.strip():
         raise UserError('JOB is empty: give an id or a name (see "sched list")')

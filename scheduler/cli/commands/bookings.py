@@ -5,34 +5,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scheduler.cli.client.resolve import in_address
 from scheduler.cli.command import BOOKINGS, Session, command
 from scheduler.cli.commands.batch import ask_each
 from scheduler.cli.completion import complete_booking
 from scheduler.cli.input.flags import job_option
 from scheduler.cli.input.quantities import duration_seconds, memory_mib, moment, pairs
+from scheduler.cli.input.source import options_named
 from scheduler.cli.render.output import Cell, Column, emit_json, note, say, show, table
 from scheduler.cli.render.tables import mapping, state_cell
 from scheduler.cli.render.times import ago, span, stamp
-from scheduler.errors import InvalidInput
+from scheduler.model.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 View = dict[str, Any]
 
+#: Options that have another name than the field that they set.
 _OPTION_OF = {
-    "name": "NAME",
     "start_at": "--start",
     "duration_seconds": "--duration",
-    "slots": "--slots",
-    "nodes": "--nodes",
-    "slots_per_worker": "--slots-per-worker",
     "cpus_per_worker": "--cpus",
     "memory_mib_per_worker": "--memory",
-    "node_selector": "--node-selector",
-    "gpu_type": "--gpu-type",
-    "user": "--user",
-    "priority_min": "--priority-min",
 }
 
 
@@ -97,15 +92,13 @@ def book(
     """
     window = {"duration_seconds": duration_seconds(duration, "--duration")}
     request = {"name": name, **window, **booked.request(session.clock.now())}
-    try:
+    with options_named(_OPTION_OF):
         answer = session.client.post("/v1/bookings", request)
-    except InvalidInput as error:
-        raise InvalidInput(_OPTION_OF.get(error.field, error.field), error.rule) from None
     if session.json:
         emit_json(answer)
     else:
         told = f"from {stamp(answer['start_at'])} for {span(answer['end_at'] - answer['start_at'])}"
-        say(f"booking {name}: {answer['slots']} slots {told}")
+        say(f"booking {name}: {counted(answer['slots'], 'slot')} {told}")
 
 
 def bookings(session: Session) -> None:
@@ -126,10 +119,10 @@ def unbook(
     ],
 ) -> None:
     """Cancel bookings; their jobs continue as ordinary jobs."""
-    from urllib.parse import quote
 
     def ask(name: str) -> str:
-        session.client.delete(f"/v1/bookings/{quote(name, safe='')}")
+        with options_named({"name": "NAME"}):
+            session.client.delete(f"/v1/bookings/{in_address('booking', name)}")
         return name
 
     ask_each(session, names, ask, "booking {} cancelled".format)

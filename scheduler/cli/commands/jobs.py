@@ -16,8 +16,11 @@ from scheduler.cli.render.live import redraw
 from scheduler.cli.render.output import emit_json, note, show
 from scheduler.cli.render.sparkline import Recent
 from scheduler.cli.render.tables import job_fields, job_table, recurring_fields, worker_table
+from scheduler.errors import NotFound
 from scheduler.model.job_state import JobState
 from scheduler.model.queue import ROOT, ancestry
+from scheduler.model.queue_tree import unknown_queue
+from scheduler.model.words import counted
 
 _PAGE = 500
 
@@ -51,9 +54,14 @@ class Chosen:
     )
 
     def look(self, client: Client) -> "_Found":
-        """Ask for them, and for recurring jobs where these may be meant, too."""
+        """Ask for them, and for recurring jobs where these may be meant, too.
+
+        Raises `NotFound` where there are none and no such queue: jobs may outlive the one that they were in.
+        """
         found, more = _newest(client, self._query(), self.limit)
         recurring = [] if self.states or self.labels else _recurring(client, self._named())
+        if self.queue is not None and not found and not recurring:
+            _check_queue(client, self.queue)
         return _Found(found, recurring, more)
 
     def _query(self) -> dict[str, Any]:
@@ -99,7 +107,7 @@ def list_jobs(
     else:
         show(job_table(found.jobs, found.recurring, session.clock.now()))
         if found.more:
-            note(f"only the newest {chosen.limit} jobs are shown: use --limit for more")
+            note(f"{counted(chosen.limit, 'job')} shown, the newest: use --limit for more")
 
 
 class _Found(NamedTuple):
@@ -147,6 +155,12 @@ def _newest(client: Client, query: dict[str, Any], limit: int) -> tuple[list[dic
         if after is None or not page["jobs"]:
             break
     return found[::-1], after is not None
+
+
+def _check_queue(client: Client, path: str) -> None:
+    paths = [each["path"] for each in client.get("/v1/queues")["queues"]]
+    if path not in paths:
+        raise NotFound(unknown_queue(path, paths))
 
 
 def _recurring(client: Client, wanted: dict[str, str]) -> list[dict[str, Any]]:

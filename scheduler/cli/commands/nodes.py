@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from scheduler.cli.client.resolve import in_address
 from scheduler.cli.command import NODES, Session, command
 from scheduler.cli.commands.batch import ask_each
 from scheduler.cli.completion import complete_node
@@ -47,10 +48,8 @@ def drain(session: Session, names: NodesArgument) -> None:
 
 
 def _ask(session: Session, names: list[str], verb: str, told: str) -> None:
-    from urllib.parse import quote
-
     def ask(name: str) -> str:
-        session.client.post(f"/v1/nodes/{quote(name, safe='')}/{verb}")
+        session.client.post(f"/v1/nodes/{in_address('node', name)}/{verb}")
         return name
 
     ask_each(session, names, ask, told.format)

@@ -10,10 +10,13 @@ import typer
 
 from scheduler.cli.command import Session, command
 from scheduler.cli.completion import complete_queue
+from scheduler.cli.input.source import options_named
 from scheduler.cli.render.output import Cell, Column, emit_json, fields, note, say, show, table
 from scheduler.cli.render.times import stamp
 from scheduler.errors import InvalidInput
 from scheduler.model.queue import ANY_GPU
+from scheduler.model.queue_tree import check_path
+from scheduler.model.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,20 +29,8 @@ PathArgument = Annotated[
 #: What takes a value away.
 _NONE = "none"
 _SLOTS = "SLOTS|GPU=SLOTS"
-_OPTION_OF = {
-    "path": "PATH",
-    "guarantee": "--guarantee",
-    "limit": "--limit",
-    "weight": "--weight",
-    "share_users": "--share-users",
-    "user_limit": "--user-limit",
-    "priority_max": "--priority-max",
-    "max_jobs": "--max-jobs",
-    "budget": "--budget",
-    "members": "--member",
-    "add_members": "--add",
-    "remove_members": "--remove",
-}
+#: Options that have another name than the field that they set.
+_OPTION_OF = {"members": "--member", "add_members": "--add", "remove_members": "--remove"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +181,15 @@ def members(
 
 
 def _address(path: str) -> str:
+    """Raises `InvalidInput` for a path that no queue may have: as an address it could mean something else."""
+    check_path("PATH", path)
     return f"/v1/queues/{quote(path)}"
 
 
 def _answer(session: Session, method: str, address: str, request: View, said: str) -> None:
     view = _send(session, method, address, request)
+    for warning in view.get("warnings") or ():
+        note(f"sched: queue {view['path']}: {warning}")
     if session.json:
         emit_json(view)
     else:
@@ -204,10 +199,8 @@ def _answer(session: Session, method: str, address: str, request: View, said: st
 def _send(session: Session, method: str, address: str, request: View) -> View:
     """The daemon's answer; a field that it refuses is named as its option."""
     ask = session.client.post if method == "POST" else session.client.patch
-    try:
+    with options_named(_OPTION_OF):
         view: View = ask(address, request)
-    except InvalidInput as error:
-        raise InvalidInput(_OPTION_OF.get(error.field.partition(".")[0], error.field), error.rule) from None
     return view
 
 
@@ -216,15 +209,15 @@ def _slots(given: list[str] | None, option: str) -> tuple[dict[str, int | None] 
     if not given:
         return ()
     if _NONE in given:
-        if len(given) > 1:
-            raise InvalidInput(option, f"{_NONE} takes all away: it cannot be combined with others")
+        _check_alone(given, option)
         return (None,)
     found: dict[str, int | None] = {}
     for text in given:
         kind, equals, count = text.rpartition("=")
         kind = kind if equals else ANY_GPU
-        if not kind or kind in found:
-            raise InvalidInput(option, f"must be a number of slots, or GPU=SLOTS with each type once, not {text!r}")
+        if not kind or kind in found or "=" in kind or "," in kind:
+            rule = "must be a number of slots, or GPU=SLOTS with each type once, in an option of its own"
+            raise InvalidInput(option, f"{rule}, not {text!r}")
         found[kind] = _number(count, option, int)[0]
     return (found,)
 
@@ -246,7 +239,16 @@ def _number(text: str | None, option: str, kind: type[int] | type[float]) -> tup
 def _members(given: list[str] | None) -> tuple[list[str] | None, ...]:
     if not given:
         return ()
-    return (None,) if given == [_NONE] else (given,)
+    if _NONE in given:
+        _check_alone(given, "--member")
+        return (None,)
+    return (given,)
+
+
+def _check_alone(given: list[str], option: str) -> None:
+    """Raise `InvalidInput` where something is given beside "none"."""
+    if len(given) > 1:
+        raise InvalidInput(option, f"{_NONE} takes all away: it cannot be combined with others")
 
 
 def _tree(views: Sequence[View]) -> "RenderableType":
@@ -313,7 +315,7 @@ def _budget_shown(view: View) -> str:
 
 def _user_shown(user: View) -> str:
     wanted, entitled = _share_shown(user["slots_wanted"]), _share_shown(user["slots_entitled"])
-    return f"{user['slots_held']} slots held, {wanted} held or waited for, entitled to {entitled}"
+    return f"{counted(user['slots_held'], 'slot')} held, {wanted} held or waited for, entitled to {entitled}"
 
 
 def _share_shown(slots: float | None) -> str:

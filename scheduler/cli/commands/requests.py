@@ -8,6 +8,7 @@ from scheduler.cli.client.client import Client
 from scheduler.cli.client.resolve import AnyJobsArgument, JobArgument, JobsArgument, is_recurring, job_id
 from scheduler.cli.command import JOBS, Session, command
 from scheduler.cli.commands.batch import ask_each
+from scheduler.cli.input.source import options_named
 from scheduler.cli.render.output import emit_json, fields, say, show
 from scheduler.cli.render.repricing import repricing_facts
 from scheduler.errors import UserError
@@ -24,14 +25,17 @@ def priority(
     """Change the priority of a job, or show the effect with --dry-run."""
     client = session.client
     number = job_id(client, job)
+    with options_named({"priority": "N"}):
+        if dry_run:
+            answer = client.get(f"/v1/jobs/{number}/whatif", {"priority": value})
+        else:
+            client.patch(f"/v1/jobs/{number}", {"priority": value})
     if dry_run:
-        answer = client.get(f"/v1/jobs/{number}/whatif", {"priority": value})
         if session.json:
             emit_json(answer)
         else:
             show(fields(repricing_facts(answer)))
         return
-    client.patch(f"/v1/jobs/{number}", {"priority": value})
     if session.json:
         emit_json({"id": number, "priority": value})
     else:
@@ -52,7 +56,8 @@ def scale(
     client = session.client
     number = job_id(client, job)
     change = {key: value for key, value in (("min_workers", low), ("max_workers", high)) if value is not None}
-    client.patch(f"/v1/jobs/{number}", change)
+    with options_named({"min_workers": "--min", "max_workers": "--max"}):
+        client.patch(f"/v1/jobs/{number}", change)
     if session.json:
         emit_json({"id": number, **change})
     else:

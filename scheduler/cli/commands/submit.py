@@ -7,7 +7,7 @@ import typer
 
 from scheduler.cli.client.follow import View, exit_of, follow_log, outcome, wait_for_end, write_log_aside, write_plain
 from scheduler.cli.command import JOBS, Session, command
-from scheduler.cli.exits import Cut, Exit, Unavailable
+from scheduler.cli.exits import Cut, Exit, TooMany, Unavailable
 from scheduler.cli.input.flags import FileOption, Flags
 from scheduler.cli.input.request import read_request
 from scheduler.cli.render.output import emit_json, note, say
@@ -60,8 +60,7 @@ def _send(session: Session, request: dict[str, Any], *, wait: bool, follow: bool
     if timezone is not None:
         raise InvalidInput("timezone", "requires --cron")
     answer = _submit_once(session, request)
-    for warning in answer.get("warnings") or ():
-        note(f"sched: job {answer['id']}: {warning}")
+    _warn(answer)
     if not session.json:
         say(f"job {answer['id']} submitted")
     if wait or follow:
@@ -75,6 +74,8 @@ def _submit_once(session: Session, request: dict[str, Any]) -> dict[str, Any]:
     key = request.get("client_key") or secrets.token_hex(16)
     try:
         answer: dict[str, Any] = session.client.post_once("/v1/jobs", {**request, "client_key": key})
+    except TooMany:
+        raise
     except (Cut, Unavailable) as error:
         hint = f"the job may have been submitted: to repeat this safely, add --client-key {key}"
         raise type(error)(f"{error}; {hint}") from None
@@ -84,11 +85,17 @@ def _submit_once(session: Session, request: dict[str, Any]) -> dict[str, Any]:
 def _submit_recurring(session: Session, cron: Any, timezone: Any, request: dict[str, Any]) -> None:
     zone = {} if timezone is None else {"timezone": timezone}
     answer = session.client.post("/v1/recurring", {"cron": cron, **zone, "job": request})
+    _warn(answer)
     if session.json:
         emit_json(answer)
     else:
         at = answer.get("next_run_at")
         say(f"recurring job {answer['id']} created, " + (f"next run {stamp(at)}" if at else "it will never run"))
+
+
+def _warn(answer: dict[str, Any]) -> None:
+    for warning in answer.get("warnings") or ():
+        note(f"sched: job {answer['id']}: {warning}")
 
 
 def _stay(session: Session, answer: dict[str, Any], *, follow: bool) -> None:

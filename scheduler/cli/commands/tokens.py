@@ -8,6 +8,7 @@ import typer
 from scheduler.cli.command import Session, command
 from scheduler.cli.completion import complete_queue
 from scheduler.cli.input.quantities import duration_seconds
+from scheduler.cli.input.source import options_named
 from scheduler.cli.render.output import Cell, Column, emit_json, note, say, show, table
 from scheduler.cli.render.times import span, stamp
 
@@ -70,7 +71,8 @@ def create(
         body["expires_seconds"] = duration_seconds(expires, "--expires")
     if queue is not None:
         body["queue"] = queue
-    answer = session.client.post("/v1/tokens", body)
+    with options_named({"expires_seconds": "--expires"}):
+        answer = session.client.post("/v1/tokens", body)
     if session.json:
         emit_json(answer)
         return

@@ -6,8 +6,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from scheduler.errors import InvalidInput, UserError
+from scheduler.model.queue import ANY_GPU
 
 _WORD = re.compile(r"[a-z_]+")
+#: What can be nothing but the name of a field.
+_FIELD = re.compile(r"\b[a-z]+_[a-z_]+\b")
+
+
+@contextmanager
+def options_named(options: Mapping[str, str]) -> Iterator[None]:
+    """Errors about a request name meanwhile the option that sets the field; `options` maps fields to options.
+
+    Inside a mapping, the key is named too: `--limit H100`.
+    """
+    try:
+        yield
+    except InvalidInput as error:
+        field, _, key = error.field.partition(".")
+        if field not in options:
+            raise
+        shown = f" {key}" if key and not key.isdecimal() and key != ANY_GPU else ""
+        raise InvalidInput(f"{options[field]}{shown}", error.rule) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +59,13 @@ class Source:
         option = self.options.get(name.partition(".")[0])
         if option is None:
             return f"{self._place(name)}{name}: {rule}"
+        rule = _FIELD.sub(lambda found: self._other_option(found[0], option), rule)
         return f"{option}: {name}: {rule}" if "." in name else f"{option}: {rule}"
+
+    def _other_option(self, name: str, option: str) -> str:
+        """The option that sets the field which a rule of this option names; the name where none does, or the same."""
+        other = self.options.get(name, option)
+        return name if other == option else other
 
     def _known(self, name: str) -> bool:
         return name in self.options or name in self.fields

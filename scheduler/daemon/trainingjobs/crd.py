@@ -30,6 +30,7 @@ _TIME: Schema = {"type": "string", "format": "date-time"}
 
 _COLUMNS = (
     ("Phase", "string", ".status.phase", "State of the job."),
+    ("Queue", "string", ".status.queue", "Queue to which the job belongs."),
     ("Workers", "integer", ".status.workers", "Current number of workers."),
     ("Min", "integer", ".spec.minWorkers", JOB_FIELDS["min_workers"].sentence),
     ("Max", "integer", ".spec.maxWorkers", JOB_FIELDS["max_workers"].sentence),
@@ -129,6 +130,7 @@ def _status_schema() -> Schema:
         "properties": {
             "phase": {**_TEXT, "description": "State of the job; Waiting: its queue is full; or Refused."},
             "jobId": {**_COUNT, "description": "Id of the job in the scheduler, as in `sched show`."},
+            "queue": {**_TEXT, "description": "Queue to which the job belongs, whoever named it; none: no queue."},
             "workers": {**_COUNT, "description": "Number of workers that are not leaving, without fixed ones."},
             "fixedWorkers": {**_COUNT, "description": "Number of live workers of the fixed group."},
             "generation": {**_COUNT, "description": "Counter of published memberships."},

@@ -167,6 +167,7 @@ def status_of(
     status: Document = {
         "phase": PHASES[job.state],
         "jobId": job.id,
+        "queue": job.spec.queue or None,
         "workers": len(job.wanted_workers),
         "fixedWorkers": len(job.fixed_workers) if job.spec.fixed is not None else None,
         "generation": job.generation,

@@ -11,7 +11,7 @@ from scheduler.http.errors import documented
 from scheduler.http.explain.node_reasons import why_away, why_closed
 from scheduler.http.explain.planner_query import look_at
 from scheduler.http.explain.room import closed_slots, free_slots
-from scheduler.http.explain.words import are, counted, growth_text, job_name, keeper_name, named
+from scheduler.http.explain.words import are, growth_text, job_name, keeper_name, named
 from scheduler.http.json import JsonResponse
 from scheduler.http.services import ServicesDep
 from scheduler.model.ids import NodeName
@@ -19,6 +19,7 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import SlotClosure
+from scheduler.model.words import counted
 from scheduler.model.world import World
 from scheduler.policy.explain.growth_limits import GrowthLimits
 from scheduler.policy.explain.held_slots import Keeper, Look

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 
 from typing_extensions import TypedDict
 
-from scheduler.http.explain.words import STOP_TEXTS, counted
+from scheduler.http.explain.words import STOP_TEXTS
 from scheduler.model.event import Event, EventKind
 from scheduler.model.job import Job
 from scheduler.model.job_state import StopReason
+from scheduler.model.words import counted
 from scheduler.model.worker import ExitReason, LeaveReason
 from scheduler.model.world import World
 from scheduler.store.sqlstore import SqlStore

@@ -6,12 +6,13 @@ from scheduler import bounds
 from scheduler.config import PolicySettings
 from scheduler.http.explain.feasible import most_workers
 from scheduler.http.explain.room import away, closed_slots
-from scheduler.http.explain.words import counted, job_name, named
+from scheduler.http.explain.words import job_name, named
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
 from scheduler.model.queue_tree import REPLACE_IT, unreadable_of
 from scheduler.model.slot import SlotClosure
+from scheduler.model.words import counted
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.explain.counterfactuals import Rise, Trials

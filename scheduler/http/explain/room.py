@@ -1,7 +1,7 @@
 """Free slots, and the jobs that could use them."""
 
 from scheduler.http.explain.node_reasons import why_away, why_closed
-from scheduler.http.explain.words import are, counted, named
+from scheduler.http.explain.words import are, named
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -9,6 +9,7 @@ from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import ClosedSlot
+from scheduler.model.words import counted
 from scheduler.model.world import World
 from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 

@@ -4,10 +4,11 @@ from typing import assert_never
 
 from scheduler.config import PolicySettings
 from scheduler.http.explain.room import away, away_text, closed_text, free_slots
-from scheduler.http.explain.words import STOP_TEXTS, are, counted, job_name, keeper_name, lack_text, suiting
+from scheduler.http.explain.words import STOP_TEXTS, are, job_name, keeper_name, lack_text, suiting
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason
+from scheduler.model.words import counted
 from scheduler.model.worker import LeaveReason, WorkerState
 from scheduler.model.world import World
 from scheduler.policy.explain.growth_limits import Growth, Limit

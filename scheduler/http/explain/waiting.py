@@ -8,12 +8,13 @@ from scheduler.http.explain.feasible import most_workers, needs, needs_fixed, to
 from scheduler.http.explain.node_reasons import those_closed, why_away
 from scheduler.http.explain.queue_words import held_by_queues, who_gives, why_kept_by_queues
 from scheduler.http.explain.room import away, away_text, closed_text, free_extra, free_slots
-from scheduler.http.explain.words import are, counted, job_name, keeper_name, lack_text, named
+from scheduler.http.explain.words import are, job_name, keeper_name, lack_text, named
 from scheduler.model.job import Job, Placement
 from scheduler.model.job_state import WaitReason
 from scheduler.model.node import Node
 from scheduler.model.queue_tree import cannot_be_read, unreadable_of
 from scheduler.model.shape import WorkerShape
+from scheduler.model.words import counted
 from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.checks.plan import FIXED_SIZES

@@ -7,6 +7,7 @@ from scheduler.bounds import NAMED_MAX
 from scheduler.model.ids import JobId
 from scheduler.model.job_state import StopReason
 from scheduler.model.shape import WorkerShape
+from scheduler.model.words import counted
 from scheduler.model.world import World
 from scheduler.policy.explain.growth_limits import Growth, Limit
 from scheduler.policy.explain.held_slots import Keeper
@@ -47,11 +48,6 @@ def job_name(job_id: JobId | None, world: World) -> str:
     """Its id; with name and priority while it has not ended."""
     job = world.job(job_id) if job_id is not None else None
     return f"job {job_id} ({job.spec.name}, priority {job.priority})" if job is not None else f"job {job_id}"
-
-
-def counted(count: int, word: str) -> str:
-    """The number with its noun."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def are(count: int) -> str:

@@ -1,15 +1,18 @@
 """The queues as the live page shows them: what each holds and is entitled to. Pure: computed from a world."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from typing_extensions import TypedDict
 
 from scheduler.http.schemas.queue_loads import queue_loads
+from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import QueueShare
 from scheduler.model.world import World
 
 #: Most users of one queue that are named; those who hold the most.
 USERS_MAX = 10
+#: Most queues whose lines change from one picture to the next; the changes of others follow in the pictures after it.
+CHANGED_MAX = 200
 
 
 class QueueLine(TypedDict):
@@ -27,6 +30,37 @@ class QueueLine(TypedDict):
     users: list[tuple[str, int, float]]
     #: How many more there are.
     users_more: int
+    #: Why none of its jobs starts, whatever is free: BUDGET_SPENT or QUEUE_UNREADABLE.
+    trouble: str | None
+
+
+class LinesInTurn:
+    """The lines of one picture after the other, each with at most `changed_max` that changed.
+
+    What changed waits for its turn: the longest wait first, then queues before those inside them. Once nothing else
+    changes, all lines are told after a few pictures.
+    """
+
+    def __init__(self, changed_max: int = CHANGED_MAX) -> None:
+        self._changed_max = changed_max
+        self._told: Mapping[str, QueueLine] | None = None
+        #: Paths whose lines are not yet told as they are.
+        self.late: list[str] = []
+
+    def next(self, lines: Mapping[str, QueueLine]) -> Mapping[str, QueueLine]:
+        """The lines of the next picture. The first one has all of them."""
+        told = self._told
+        if told is not None:
+            changed = {path for path, line in lines.items() if told.get(path) != line}
+            new = sorted(changed.difference(self.late), key=lambda path: (path.count("/"), path))
+            due = [*(path for path in self.late if path in changed), *new]
+            self.late = due[self._changed_max :]
+            now = set(due[: self._changed_max])
+            lines = {
+                path: line if path in now else told[path] for path, line in lines.items() if path in now or path in told
+            }
+        self._told = lines
+        return lines
 
 
 def queue_lines(world: World, shares: Sequence[QueueShare]) -> dict[str, QueueLine]:
@@ -51,8 +85,15 @@ def queue_lines(world: World, shares: Sequence[QueueShare]) -> dict[str, QueueLi
             "jobs_waiting": load.waiting,
             "users": users[:USERS_MAX],
             "users_more": max(0, len(users) - USERS_MAX),
+            "trouble": _trouble(world.queues[path].readable, load.spent),
         }
     return lines
+
+
+def _trouble(readable: bool, spent: bool) -> str | None:
+    if not readable:
+        return WaitReason.QUEUE_UNREADABLE
+    return WaitReason.BUDGET_SPENT if spent else None
 
 
 def _rounded(slots: float) -> float:

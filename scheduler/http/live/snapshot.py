@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from scheduler.config import PolicySettings
 from scheduler.http.explain.node_reasons import why_away
-from scheduler.http.live.queues import QueueLine, queue_lines
+from scheduler.http.live.queues import LinesInTurn, QueueLine, queue_lines
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
@@ -108,6 +108,7 @@ class Drawer:
         self._drawn: dict[JobId, _Drawn] = {}
         self._world: World | None = None
         self._shares: tuple[QueueShare, ...] = ()
+        self._queues = LinesInTurn()
         self._snapshot = NO_PICTURE
 
     def draw(self, world: World, shares: tuple[QueueShare, ...], settings: PolicySettings, now: float) -> Snapshot:
@@ -116,8 +117,8 @@ class Drawer:
         anew = world is not self._world or order.ages
         if anew:
             self._snapshot = self._draw_world(world, order)
-        if anew or shares != self._shares:  # they are posted a moment after the world
-            self._snapshot = replace(self._snapshot, queues=queue_lines(world, shares))
+        if anew or shares != self._shares or self._queues.late:  # shares are posted a moment after the world
+            self._snapshot = replace(self._snapshot, queues=self._queues.next(queue_lines(world, shares)))
         self._world, self._shares = world, shares
         return self._snapshot
 

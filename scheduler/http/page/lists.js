@@ -3,7 +3,7 @@
 import { cellsOf, colourOf } from "./cells.js";
 import { lastHour } from "./chart.js";
 import { Rows, byId, element, jobLink, say } from "./dom.js";
-import { asTree, mostSlots, queueRow } from "./queues.js";
+import { QueueTree } from "./queues.js";
 import { clock, counted, kindText, numberText, span, stateText, wants, why } from "./words.js";
 
 const ROWS_FIRST = 50;
@@ -17,7 +17,7 @@ export class Lists {
     this.nodes = new Rows(byId("nodes"), "tr", (node) => node.name, (node) => this.#node(node));
     this.jobs = new Rows(byId("jobs"), "tr", (job) => job.id, (job) => this.#job(job));
     this.queue = new Rows(byId("queue"), "tr", ([, job]) => job.id, (placed) => this.#waiting(placed));
-    this.queues = new Rows(byId("queues"), "tr", (queue) => queue.path, (queue) => queueRow(queue, this.most));
+    this.queues = new QueueTree(cluster, () => this.update());
     this.suspended = new Rows(byId("suspended"), "tr", (job) => job.id, (job) => this.#suspended(job));
     this.events = new Rows(byId("events"), "li", (event) => event.id, (event) => eventRow(event, this.cluster.jobs));
     byId("map-as-table").addEventListener("toggle", () => this.updateNodes());
@@ -33,16 +33,18 @@ export class Lists {
     const { cluster } = this;
     // Asked once, before anything changes: each question about styles has them computed anew.
     this.dark = getComputedStyle(document.documentElement).getPropertyValue("--dark").trim() === "1";
-    const [active, waiting, suspended] = [cluster.active(), cluster.waiting(), cluster.suspended()];
+    const waiting = cluster.waiting().map((job, at) => [at + 1, job]);
+    const suspended = cluster.suspended();
     this.#queues();
     const states = cluster.jobs_by_state;
     const queued = states.QUEUED ?? 0;
     const all = Object.values(states).reduce((sum, count) => sum + count, 0) - queued - (states.SUSPENDED ?? 0);
-    this.#section("jobs", active, all, (jobs) => this.jobs.update(jobs));
-    this.#section("queue", waiting, queued, (jobs) => this.queue.update(jobs.map((job, at) => [at + 1, job])));
+    this.#jobsOf("jobs", cluster.active(), all, (job) => job, (jobs) => this.jobs.update(jobs));
+    this.#jobsOf("queue", waiting, queued, ([, job]) => job, (placed) => this.queue.update(placed));
     byId("suspended-title").hidden = byId("suspended-part").hidden = suspended.length === 0;
-    say(byId("suspended-count"), `${states.SUSPENDED ?? 0}`);
-    this.suspended.update(suspended.slice(0, ROWS_FIRST));
+    const sought = suspended.filter((job) => this.queues.holds(job));
+    say(byId("suspended-count"), this.#count(sought.length, suspended.length, states.SUSPENDED ?? 0));
+    this.suspended.update(sought.slice(0, ROWS_FIRST));
     this.events.update([...cluster.events].reverse());
     this.updateNodes();
   }
@@ -59,20 +61,31 @@ export class Lists {
     if (byId("map-as-table").open) this.nodes.update([...this.cluster.nodes.values()]);
   }
 
+  /** A list of jobs, without those that are not sought. `jobOf` is the job of a row. */
+  #jobsOf(name, listed, all, jobOf, update) {
+    const sought = listed.filter((row) => this.queues.holds(jobOf(row)));
+    this.#section(name, sought, this.#count(sought.length, listed.length, all), update);
+  }
+
   #section(name, rows, count, update) {
     update(rows.slice(0, this.shown[name]));
-    say(byId(`${name}-count`), numberText(count));
+    say(byId(`${name}-count`), count);
     byId(`${name}-more`).hidden = rows.length <= this.shown[name];
   }
 
   /** Neither they nor the columns that name them are there where there are none. */
   #queues() {
-    const queues = asTree(this.cluster.queues.values());
-    const none = queues.length === 0;
-    this.most = mostSlots(queues);
-    byId("queues-part").hidden = none;
-    for (const head of document.querySelectorAll("th.of-queue")) head.hidden = none;
-    this.#section("queues", queues, queues.length, (shown) => this.queues.update(shown));
+    const count = this.cluster.queues.size;
+    byId("queues-part").hidden = count === 0;
+    for (const head of document.querySelectorAll("th.of-queue")) head.hidden = count === 0;
+    const found = this.queues.found();
+    this.#section("queues", this.queues.visible(found), this.#count(found.size, count, count), (rows) => this.queues.update(rows));
+  }
+
+  /** How many there are, or how many of those that are listed are sought. */
+  #count(found, listed, all) {
+    if (this.queues.sought === "") return numberText(all);
+    return `${numberText(found)} of ${numberText(listed)}${listed < all ? " listed" : ""}`;
   }
 
   /** The queue of a job, as a cell of a row. */

@@ -99,6 +99,16 @@ async function readHistory() {
   }
 }
 
+/** Whose queues and jobs come first. */
+async function readWhoLooks() {
+  try {
+    lists.queues.me = await read("/v1/whoami");
+    lists.update();
+  } catch {
+    // Nobody's queues come first.
+  }
+}
+
 function drawHistory() {
   const { history, slots_used: used, slots_total: total } = cluster;
   if (history === null) return;
@@ -204,6 +214,7 @@ follow("/v1/live", (kind, message, receivedAt) => {
   take(kind, message, receivedAt);
   if (!begun) {
     begun = true;
+    readWhoLooks();
     readHistory();
     setInterval(readHistory, HISTORY_MS);
   }

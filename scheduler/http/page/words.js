@@ -21,6 +21,13 @@ export const WAITS = {
   NODES_UNAVAILABLE: "suitable nodes are unavailable",
 };
 
+/** Why no job of a queue starts. */
+export const QUEUE_TROUBLES = {
+  BUDGET_SPENT: "budget spent for this month",
+  QUEUE_UNREADABLE: "its row cannot be read",
+  INSIDE: "jobs of queues inside cannot start",
+};
+
 // State of a slot: how it is drawn, see cells.js.
 export const SHAPES = {
   ready: "square: ready worker",

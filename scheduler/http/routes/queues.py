@@ -1,6 +1,6 @@
 """Queues: the tree among which the slots of the cluster are divided."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 from scheduler.errors import Conflict, NotFound
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
+from scheduler.http.explain.queue_warnings import warnings_of_queue
 from scheduler.http.json import JsonResponse
 from scheduler.http.runtime.audit import created
 from scheduler.http.schemas.parameters import QueueParameter
@@ -77,6 +78,11 @@ class QueueView(TypedDict):
     users: list[QueueUserView]
 
 
+class QueueSetView(QueueView):
+    #: What of it has no effect for now, such as a guarantee of a GPU type that no node has; each in one line.
+    warnings: list[str]
+
+
 class QueueList(TypedDict):
     #: All queues by path.
     queues: list[QueueView]
@@ -100,7 +106,7 @@ def list_queues(services: ServicesDep) -> Response:
 @router.post(
     "/v1/queues",
     status_code=201,
-    response_model=QueueView,
+    response_model=QueueSetView,
     responses=documented(409, 413, 415),
     openapi_extra=documented_body("QueueRequest"),
 )
@@ -113,7 +119,7 @@ def create_queue(request: Request, services: ServicesDep, body: Body) -> Respons
             raise Conflict(f"queue {wanted.path} already exists: change it, or use another path")
         return wanted.queue(wanted.path, services.clock.now())
 
-    return _set(services, wanted.path, make, anew=True, request=request)
+    return _set(services, wanted.path, make, wanted.gpu_types, anew=True, request=request)
 
 
 @router.get("/v1/queues/{path:path}", response_model=QueueView, responses=documented(404))
@@ -130,7 +136,7 @@ def show_queue(services: ServicesDep, path: QueueParameter) -> Response:
 
 @router.put(
     "/v1/queues/{path:path}",
-    response_model=QueueView,
+    response_model=QueueSetView,
     responses=documented(404, 409, 413, 415),
     openapi_extra=documented_body("QueueFields"),
 )
@@ -141,12 +147,12 @@ def put_queue(services: ServicesDep, path: QueueParameter, body: Body) -> Respon
     def make(before: Queue | None) -> Queue:
         return wanted.queue(path, services.clock.now() if before is None else before.created_at)
 
-    return _set(services, path, make, anew=True)
+    return _set(services, path, make, wanted.gpu_types, anew=True)
 
 
 @router.patch(
     "/v1/queues/{path:path}",
-    response_model=QueueView,
+    response_model=QueueSetView,
     responses=documented(404, 409, 413, 415),
     openapi_extra=documented_body("QueueChangeRequest"),
 )
@@ -156,13 +162,14 @@ def change_queue(services: ServicesDep, path: QueueParameter, body: Body) -> Res
     `add_members` and `remove_members` change those that there are by then: of two changes at once, none is lost.
     """
     wanted = parse_request(QueueChangeRequest, body)
+    queues = _stored(services)
 
     def make(before: Queue | None) -> Queue:
         if before is None:
-            raise NotFound(f"queue {path} does not exist: see sched queue list")
+            raise NotFound(unknown_queue(path, queues))
         return wanted.changed(before)
 
-    return _set(services, path, make)
+    return _set(services, path, make, wanted.gpu_types)
 
 
 @router.delete("/v1/queues/{path:path}", response_model=QueueNamed, responses=documented(404, 409))
@@ -181,17 +188,21 @@ def _set(
     services: Services,
     path: str,
     make: Callable[[Queue | None], Queue],
+    gpu_types: Collection[str],
     *,
     anew: bool = False,
     request: Request | None = None,
 ) -> Response:
-    """`request`: the one that creates it."""
+    """`gpu_types`: those of which slots are set; `request`: the one that creates it."""
     queue = services.store.set_queue(path, make, services.clock.now(), anew=anew)
     if request is not None:
         created(request, f"queue {path}")
     _changed(services)
-    loads = queue_loads({**_stored(services), path: queue}, services.board.world)
-    view = _view(queue, loads, _by_path(services.board.shares))
+    queues, world = {**_stored(services), path: queue}, services.board.world
+    view: QueueSetView = {
+        **_view(queue, queue_loads(queues, world), _by_path(services.board.shares)),
+        "warnings": warnings_of_queue(queue, gpu_types, queues, world),
+    }
     return JsonResponse(view, status_code=200 if request is None else 201)
 
 

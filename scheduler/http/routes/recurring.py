@@ -15,6 +15,7 @@ from scheduler.http.admission.supported import check_policy
 from scheduler.http.auth.authorize import IdentityDep, check_owner
 from scheduler.http.body import JobBody, documented_body
 from scheduler.http.errors import documented
+from scheduler.http.explain.feasible import warnings_for
 from scheduler.http.json import JsonResponse
 from scheduler.http.runtime.audit import created
 from scheduler.http.schemas.requests import RecurringRequest, parse_request
@@ -65,6 +66,8 @@ class RecurringAccepted(TypedDict):
     id: str
     #: When it runs first; null: never.
     next_run_at: float | None
+    #: Why its jobs cannot start on the present cluster, and the parts of the environment that are left out.
+    warnings: list[str]
 
 
 class RecurringDeleted(TypedDict):
@@ -82,7 +85,7 @@ class RecurringDeleted(TypedDict):
 def add_recurring(request: Request, services: ServicesDep, submitter: SubmitterDep, body: JobBody) -> Response:
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
     wanted = parse_request(RecurringRequest, body)
-    spec, _ = keep_export(submitter.claim(wanted.job.spec(), "job."), services.settings, "job.")
+    spec, left_out = keep_export(submitter.claim(wanted.job.spec(), "job."), services.settings, "job.")
     [spec] = into_queues(services, submitter, {"job.": spec}).values()
     check_policy(services.settings.policy, {"job.": spec})
     check_pods(services.settings, {"job.": spec})
@@ -90,7 +93,11 @@ def add_recurring(request: Request, services: ServicesDep, submitter: SubmitterD
         raise InvalidInput("job.client_key", "must not be given: each run of a recurring job has its own key")
     schedule = services.recurrence.add(wanted.cron, wanted.timezone, spec, submitter.identity)
     created(request, f"recurring job r{schedule.recurring.id}")
-    view: RecurringAccepted = {"id": f"r{schedule.recurring.id}", "next_run_at": schedule.next_run_at}
+    view: RecurringAccepted = {
+        "id": f"r{schedule.recurring.id}",
+        "next_run_at": schedule.next_run_at,
+        "warnings": left_out + warnings_for(spec, services.board.world),
+    }
     return JsonResponse(view, status_code=201)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from scheduler.config.numbers import Speed
-from scheduler.model.queue_tree import PATH_LENGTH_MAX, PATH_PATTERN, broken_path
+from scheduler.model.queue_tree import GROUP_PREFIX, PATH_LENGTH_MAX, PATH_PATTERN, broken_path
 
 PLAIN = r"^[^\x00-\x1f\x7f]*$"
 _NO_NUL = r"^[^\x00]*$"
@@ -47,9 +47,39 @@ def _printable(text: str) -> str:
     return text
 
 
+def broken_user_name(name: str) -> str | None:
+    """The rule that the name of a user breaks, beside its length and its characters.
+
+    A space or comma would make one name look like two, and what begins as a group does would be taken for one.
+    """
+    if name.startswith(GROUP_PREFIX) or " " in name or "," in name:
+        return f"must be a name without spaces and commas that does not begin with {GROUP_PREFIX}, not {name!r}"
+    return None
+
+
+def _user_name(name: str) -> str:
+    """Raises `ValueError` with the rule that the name breaks."""
+    if (rule := broken_user_name(name)) is not None:
+        raise ValueError(rule)
+    return name
+
+
+def _whole_line(text: str) -> str:
+    """Raises `ValueError` for spaces that nobody sees."""
+    if text != text.strip():
+        raise ValueError(f"must not begin or end with a space, not {text!r}")
+    return text
+
+
 #: Text of one line that is shown beside other text. Older stored text, which was not checked, is escaped for display.
 PRINTABLE = AfterValidator(_printable)
 Line = Annotated[str, StringConstraints(max_length=128, pattern=PLAIN), PRINTABLE]
+#: The user of a job, whom an issuer may have named.
+OwnerName = Annotated[Line, AfterValidator(_whole_line)]
+#: A user whom an administrator names.
+UserName = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE, AfterValidator(_user_name)
+]
 ClientKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PLAIN), PRINTABLE]
 Text = Annotated[str, StringConstraints(max_length=ARGUMENT_LENGTH_MAX, pattern=_NO_NUL)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._/-]+$")]
@@ -62,7 +92,9 @@ QueuePath = Annotated[
         {"type": "string", "minLength": 1, "maxLength": PATH_LENGTH_MAX, "pattern": PATH_PATTERN},
     ),
 ]
-GpuType = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE]
+GpuType = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE, AfterValidator(_whole_line)
+]
 LabelValue = Annotated[str, StringConstraints(max_length=256, pattern=PLAIN), PRINTABLE]
 Labels = Annotated[dict[Label, LabelValue], Field(max_length=64)]
 #: Name of a variable that a process can be given: without "=" and NUL; a shell's functions have such names.

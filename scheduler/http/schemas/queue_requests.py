@@ -1,13 +1,21 @@
 """Requests about queues."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
 
 from scheduler.config.numbers import Budget, JobsOfQueue, Priority, SlotsOfQueue, Weight
 from scheduler.errors import InvalidInput
-from scheduler.http.schemas.fields import PLAIN, PRINTABLE, BrokenRule, GpuType, QueuePath, Request
+from scheduler.http.schemas.fields import (
+    PLAIN,
+    PRINTABLE,
+    BrokenRule,
+    GpuType,
+    QueuePath,
+    Request,
+    broken_user_name,
+)
 from scheduler.model.queue import Queue, SlotsByType
 from scheduler.model.queue_tree import GROUP_PREFIX
 
@@ -16,16 +24,19 @@ TYPES_MAX = 64
 MEMBERS_MAX = 1000
 
 
-def _named(member: str) -> str:
-    """Raises `ValueError` for a group without a name."""
-    if member == GROUP_PREFIX:
-        raise ValueError(f"must be the name of a user, or of a group after {GROUP_PREFIX}")
+def _member(member: str) -> str:
+    """Raises `ValueError` for what names neither a user nor a group; names of groups may have spaces inside."""
+    group = member.removeprefix(GROUP_PREFIX)
+    fine = group.strip() == group != "" if member != group else broken_user_name(member) is None
+    if not fine or group.startswith(GROUP_PREFIX):
+        rule = f"must be the name of a user, without spaces and commas, or of a group after {GROUP_PREFIX}"
+        raise ValueError(f"{rule}, not {member!r}")
     return member
 
 
-Member = Annotated[
-    str, StringConstraints(min_length=1, max_length=129, pattern=PLAIN), PRINTABLE, AfterValidator(_named)
-]
+#: Who is a member already, whatever is a name today.
+FormerMember = Annotated[str, StringConstraints(min_length=1, max_length=129, pattern=PLAIN), PRINTABLE]
+Member = Annotated[FormerMember, AfterValidator(_member)]
 Members = Annotated[list[Member], Field(max_length=MEMBERS_MAX)]
 #: The type `*` stands for slots of any.
 SlotsOfTypes = Annotated[dict[GpuType, SlotsOfQueue], Field(max_length=TYPES_MAX)]
@@ -54,9 +65,14 @@ class QueueFields(Request):
     #: Users, and groups as `@name`, who may submit to it and to the queues inside it; empty: as its parent says.
     members: Members = Field(default_factory=list)
 
+    @property
+    def gpu_types(self) -> set[str]:
+        """The types of which slots are guaranteed or limited."""
+        return {*self.guarantee, *self.limit}
+
     def queue(self, path: str, created_at: float) -> Queue:
         """Raises `InvalidInput` where fields contradict each other."""
-        return Queue(
+        queue = Queue(
             path=path,
             created_at=created_at,
             guarantee=slots_by_type(self.guarantee),
@@ -69,6 +85,8 @@ class QueueFields(Request):
             budget=self.budget,
             members=_different(self.members),
         )
+        queue.check_guarantee()
+        return queue
 
 
 class QueueRequest(QueueFields):
@@ -102,7 +120,7 @@ class QueueChangeRequest(Request):
     #: Members to add to those that there are by then; who is one already stays one.
     add_members: Members = Field(default_factory=list)
     #: Members to remove from those that there are by then; each has to be one.
-    remove_members: Members = Field(default_factory=list)
+    remove_members: Annotated[list[FormerMember], Field(max_length=MEMBERS_MAX)] = Field(default_factory=list)
 
     def broken_rule(self) -> BrokenRule | None:
         if not self.model_fields_set:
@@ -110,8 +128,14 @@ class QueueChangeRequest(Request):
         if "members" in self.model_fields_set and (self.add_members or self.remove_members):
             return "members", "must not be given together with add_members or remove_members"
         if both := set(self.add_members).intersection(self.remove_members):
-            return "remove_members", f"must not name {min(both)}, whom add_members names"
+            return "remove_members", f"must not name {min(both)}, who is to be added as well"
         return None
+
+    @property
+    def gpu_types(self) -> set[str]:
+        """The types of which slots are guaranteed or limited anew."""
+        slots = [*(self.guarantee or {}).items(), *(self.limit or {}).items()]
+        return {kind for kind, count in slots if count is not None}
 
     def changed(self, queue: Queue) -> Queue:
         """The queue with these values. Raises `InvalidInput` where fields contradict each other."""
@@ -127,7 +151,18 @@ class QueueChangeRequest(Request):
         base = Queue(queue.path, queue.created_at)
         given = {name: getattr(base, name) if value is None else value for name, value in given.items()}
         fields = {name: getattr(queue, name) for name in Queue.__slots__}
-        return Queue(**{**fields, **given})
+        return self._fitting({**fields, **given})
+
+    def _fitting(self, fields: Mapping[str, Any]) -> Queue:
+        """The queue, whose guarantee and limit fit each other; the one that is given is named where they do not."""
+        try:
+            queue = Queue(**fields)
+            if not self.model_fields_set.isdisjoint(("guarantee", "limit")):
+                queue.check_guarantee()
+        except InvalidInput as error:
+            given = error.field in self.model_fields_set
+            raise InvalidInput(error.field if given else "limit", error.rule) from None
+        return queue
 
     def _changed_members(self, queue: Queue) -> tuple[str, ...]:
         for name in self.remove_members:

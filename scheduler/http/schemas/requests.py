@@ -1,6 +1,7 @@
 """Requests of users: every field with its limits; unknown fields are refused."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, StringConstraints, ValidationError
@@ -20,7 +21,7 @@ from scheduler.config.numbers import (
 )
 from scheduler.errors import InvalidInput
 from scheduler.http.errors import invalid_input
-from scheduler.http.json import parse_json
+from scheduler.http.json import parse_json, with_all_digits
 from scheduler.http.schemas.fields import (
     PLAIN,
     PRINTABLE,
@@ -34,6 +35,7 @@ from scheduler.http.schemas.fields import (
     GpuType,
     Labels,
     Line,
+    OwnerName,
     Preemptible,
     QueuePath,
     Request,
@@ -152,7 +154,7 @@ class JobRequest(Request):
 
     command: Command
     name: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE] | None = None
-    user: Line = ""
+    user: OwnerName = ""
     env: Annotated[dict[VariableName, Text], Field(max_length=1024)] = Field(default_factory=dict)
     workdir: AnyWorkdir | None = None
     labels: Labels = Field(default_factory=dict)
@@ -336,7 +338,7 @@ class BookingRequest(Request):
     node_selector: Labels = Field(default_factory=dict)
     gpu_type: GpuType | None = None
     #: Only for jobs of this user.
-    user: Line | None = None
+    user: OwnerName | None = None
     #: Only for jobs of at least this priority.
     priority_min: Priority | None = None
 
@@ -355,7 +357,13 @@ Model = TypeVar("Model", bound=Request)
 
 def parse_request(model: type[Model], body: bytes) -> Model:
     """Parse the request in a body. Raises `InvalidInput` naming the field and the rule."""
-    return check_request(model, parse_json(body))
+    value = parse_json(body)
+    try:
+        return check_request(model, value)
+    except InvalidInput:
+        with suppress(ValueError):  # a huge number breaks the rule of its bound, and is shown as it was written
+            check_request(model, with_all_digits(body))
+        raise
 
 
 def check_request(model: type[Model], value: Any, prefix: Sequence[str | int] = ()) -> Model:

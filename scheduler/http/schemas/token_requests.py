@@ -5,9 +5,7 @@ from typing import Annotated, Literal
 from pydantic import StringConstraints
 
 from scheduler.config.numbers import Duration
-from scheduler.http.schemas.fields import PLAIN, PRINTABLE, Line, QueuePath, Request
-
-UserName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=PLAIN), PRINTABLE]
+from scheduler.http.schemas.fields import PLAIN, PRINTABLE, Line, QueuePath, Request, UserName
 
 
 class PageLoginRequest(Request):

@@ -24,6 +24,7 @@ from scheduler.model.queue_tree import (
     listed,
     unknown_queue,
 )
+from scheduler.model.words import counted
 from scheduler.store.codec.reading import SetAside, only
 from scheduler.store.codec.rows import event_values, intent_values, queue_from_row, queue_values
 from scheduler.store.requests import recurring, tokens
@@ -102,9 +103,7 @@ def delete(connection: Connection, statements: Statements, path: str, now: float
     if inner := [each for each in paths if each.startswith(f"{path}/")]:
         raise Conflict(f"queue {path} contains {listed(inner)}: delete what is inside first")
     if unfinished := _unfinished(connection, path):
-        raise Conflict(
-            f"queue {path} contains {unfinished} jobs that have not ended: cancel them, or wait for their end"
-        )
+        raise Conflict(f"queue {path} contains {_jobs(unfinished)}: cancel what is inside, or wait for its end")
     if named := _names(recurring.naming(connection, path), tokens.naming(connection, path, wall)):
         raise Conflict(f"queue {path} is named by {named}")
     connection.execute(queues.delete().where(queues.c.path == path))
@@ -162,9 +161,12 @@ def _check_room(path: str, max_jobs: int, unfinished: int, coming: int) -> None:
         room = max(max_jobs - unfinished, 0)
         asked = "" if coming == 1 else f", and {coming} more were submitted where {room} would fit"
         raise LimitReached(
-            f"queue: {path} contains {unfinished} jobs that have not ended, of at most {max_jobs}{asked}: "
-            "wait until some have ended"
+            f"queue: {path} contains {_jobs(unfinished)}, of at most {max_jobs}{asked}: wait until some have ended"
         )
+
+
+def _jobs(unfinished: int) -> str:
+    return f"{counted(unfinished, 'job')} that {'has' if unfinished == 1 else 'have'} not ended"
 
 
 def _check_place(queue: Queue, paths: set[str]) -> None:

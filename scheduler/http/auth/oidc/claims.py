@@ -11,6 +11,7 @@ import jwt
 from scheduler.config import OidcSettings
 from scheduler.http.auth.oidc.keys import ALGORITHMS, IssuerKey, is_key_id
 from scheduler.model.identity import IdentifiedBy, Identity, Role
+from scheduler.model.queue_tree import GROUP_PREFIX
 
 #: Longer ones are not read.
 TOKEN_BYTES_MAX = 16 * 1024
@@ -154,6 +155,8 @@ def _user_of(said: dict[str, Any], settings: OidcSettings) -> str:
     user = settings.user_prefix + user
     if len(user) > USER_LENGTH_MAX or not user.isprintable():
         raise Unacceptable(f"the name in its claim {claim} has more than {USER_LENGTH_MAX} or unprintable characters")
+    if user.startswith(GROUP_PREFIX):
+        raise Unacceptable(f"the name in its claim {claim} begins with {GROUP_PREFIX}, as groups do among members")
     return user
 
 
