@@ -1,5 +1,6 @@
 """Who stays too long for a booking has room that no booking needs, wherever that is."""
 
+from itertools import cycle, islice
 from typing import Any
 
 import pytest
@@ -55,6 +56,30 @@ def test_all_that_find_room_beside_it_start_and_the_others_wait_for_the_booking(
     c.step()
     assert [where(c, number) for number in (1, 2, 3)].count({"y": 1}) == 2
     assert [c.reason(number) for number in range(1, 6)] == [None] * 3 + [WaitReason.BEHIND_BOOKING] * 2
+
+
+@given(
+    st.lists(st.integers(1, 8), min_size=1, max_size=3),
+    st.integers(1, 8),
+    st.integers(1, 30),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.booleans()), min_size=1, max_size=4),
+)
+def test_however_many_jobs_wait_they_use_all_that_a_booking_leaves(
+    nodes: list[int], booked: int, number_of_jobs: int, kinds: list[tuple[int, int, bool]]
+) -> None:
+    """Each kind: its workers, its priority, and whether it is elastic."""
+    jobs = list(islice(cycle(kinds), number_of_jobs))
+    c = Cluster()
+    for k, slots in enumerate(nodes):
+        c.node(f"n{k}", slots)
+    c.booked("b", min(booked, sum(nodes)), HOUR, 2 * HOUR, WorkerShape())
+    for number, (workers, priority, elastic) in enumerate(jobs, 1):
+        c.waiting(number, workers=(1, workers) if elastic else 1, priority=priority, preemptible=False)
+    for _ in range(3):
+        c.step(60)
+    wanted = sum(workers if elastic else 1 for workers, _, elastic in jobs)
+    used = sum(len(job.workers) for job in c.jobs.values())
+    assert used == min(wanted, sum(nodes) - min(booked, sum(nodes)))
 
 
 def test_what_one_booking_leaves_of_like_nodes_is_used_with_what_none_needs() -> None:

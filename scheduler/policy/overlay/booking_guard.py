@@ -24,7 +24,7 @@ from scheduler.policy.overlay.booking_places import first_behind, taking_places
 from scheduler.policy.overlay.booking_view import Seen, Terms, scheduled_job
 from scheduler.policy.snapshot.order import Order
 
-#: Number of plans made before all jobs that stay too long are barred from nodes together, not one by one.
+#: Number of plans made before jobs that stay too long are barred from nodes together, not one by one.
 ROUNDS_MAX = 6
 #: Nodes of a moment from which jobs are barred.
 NodesOf = Callable[[Moment], frozenset[NodeName]]
@@ -36,7 +36,7 @@ def plan_around(world: World, now: float, settings: PolicySettings, make: Callab
     """The plan that `make` gives for a world without bookings, changed to honour them.
 
     What a job may not have goes to another job, which only the next plan shows, so each change of the terms takes a
-    whole plan, redrafts included: up to `ROUNDS_MAX` + 2 plans of up to `redraft.DRAFTS_MAX` drafts each. That is a
+    whole plan, redrafts included: up to `ROUNDS_MAX` + 3 plans of up to `redraft.DRAFTS_MAX` drafts each. That is a
     limit, not a habit: of ten ticks with bookings in runs with random faults, nine made one draft, and none made more
     than four.
     """
@@ -81,7 +81,12 @@ class _Guard:
         self._otherwise: dict[JobId, int] = {}
 
     def plan(self, make: Callable[[World], Plan]) -> Plan:
-        """A plan that keeps to the terms, which are changed until one does."""
+        """A plan that keeps to the terms, which are changed until one does.
+
+        Of many jobs that wait, another one comes in place of each that is barred. So in the end those that found a
+        place are kept to it, and all others are barred; where that is not enough, all are.
+        """
+        around = Plan()
         for _ in range(ROUNDS_MAX):
             seen = self._seen()
             made = make(seen.world)
@@ -89,8 +94,9 @@ class _Guard:
                 around = seen.plan(made)
                 if not self.confine(around):
                     return around
-        for nodes in (_NEEDED, _USABLE):
-            self.confine_all(nodes)
+        spared = self._not_crowding(around)
+        for nodes, spares in ((_NEEDED, spared), (_NEEDED, {}), (_USABLE, {})):
+            self.confine_all(nodes, spares)
             seen = self._seen()
             around = seen.plan(make(seen.world))
             if not self.crowding(around):
@@ -122,17 +128,29 @@ class _Guard:
             kept_to[job_id] = self._otherwise[job_id]
         return bool(crowding or worse_off)
 
-    def confine_all(self, nodes: NodesOf) -> None:
-        """Bar waiting jobs that might crowd bookings from `nodes` of their moments; running ones may not grow."""
+    def confine_all(self, nodes: NodesOf, spared: Mapping[JobId, int]) -> None:
+        """Bar waiting jobs that might crowd bookings from `nodes` of their moments; running ones may not grow.
+
+        Those `spared` stay under the terms that they have, and get no more workers than is said there.
+        """
         outstayed = {
             job.id: moments
             for job in (*self._world.queued.values(), *self._world.active.values())
             if self._world.booking_of(job) is None and (moments := self._outstayed(job))
         }
         barred = {moments: _together(nodes, moments) for moments in set(outstayed.values())}
-        waiting = outstayed.keys() & self._world.queued.keys()
-        self._terms.kept_to = {job_id: self._size(job_id) for job_id in outstayed.keys() - waiting}
-        self._terms.barred = {job_id: barred[outstayed[job_id]] for job_id in waiting}
+        still_barred = {job_id: names for job_id, names in self._terms.barred.items() if job_id in spared}
+        waiting = (outstayed.keys() & self._world.queued.keys()) - spared.keys()
+        self._terms.kept_to = {job_id: self._size(job_id) for job_id in outstayed.keys() - waiting} | {
+            job_id: workers for job_id, workers in spared.items() if job_id not in still_barred
+        }
+        self._terms.barred = {job_id: barred[outstayed[job_id]] for job_id in waiting} | still_barred
+
+    def _not_crowding(self, made: Plan) -> dict[JobId, int]:
+        """Jobs that get slots by this plan, would stay there too long, and crowd no booking; and their sizes."""
+        crowding, got = self.crowding(made), self._got(made)
+        taking = (job for job, _ in self._taking(made) if self._world.booking_of(job) is None)
+        return {job.id: got[job.id] for job in taking if job.id not in crowding and self._outstayed(job)}
 
     def crowding(self, made: Plan) -> dict[JobId, _Crowding]:
         """Jobs that take room that bookings need."""
