@@ -50,6 +50,14 @@ def of_any(c: Cluster, slots: int, *paths: str, each: int = 9, **more: Mapping[s
     return [got[path, ANY_GPU].total for path in paths]
 
 
+def test_what_is_guaranteed_to_a_queue_that_wants_nothing_is_nobodys() -> None:
+    c = Cluster().queue("lab").queue("lab/one", guarantee=8).queue("works")
+    wants = {"lab": {ANY_GPU: 4}, "works": {ANY_GPU: 9}, "lab/one": {ANY_GPU: 0}}
+    got = divide(c, {ANY_GPU: 6}, wants)
+    assert got["lab", ANY_GPU] == (0, 3), "as if nobody were in the queue inside it"
+    assert got["lab/one", ANY_GPU] == (0, 0)
+
+
 def plain() -> Cluster:
     return Cluster().queue("left").queue("right")
 

@@ -30,7 +30,6 @@ _TIME: Schema = {"type": "string", "format": "date-time"}
 
 _COLUMNS = (
     ("Phase", "string", ".status.phase", "State of the job."),
-    ("Queue", "string", ".status.queue", "Queue to which the job belongs."),
     ("Workers", "integer", ".status.workers", "Current number of workers."),
     ("Min", "integer", ".spec.minWorkers", JOB_FIELDS["min_workers"].sentence),
     ("Max", "integer", ".spec.maxWorkers", JOB_FIELDS["max_workers"].sentence),
@@ -39,6 +38,8 @@ _COLUMNS = (
     ("Reason", "string", ".status.reason", "Reason why it waits, or how it ended."),
     ("Age", "date", ".metadata.creationTimestamp", "Time since creation."),
 )
+#: Shown by `kubectl get -o wide` only.
+_WIDE = (("Queue", "string", ".status.queue", "Queue to which the job belongs."),)
 
 
 def field_name(request_field: str) -> str:
@@ -79,8 +80,9 @@ def definition() -> Schema:
                     "schema": {"openAPIV3Schema": _object_schema()},
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [
-                        {"name": name, "type": kind, "jsonPath": path, "description": text}
-                        for name, kind, path, text in _COLUMNS
+                        {"name": name, "type": kind, "jsonPath": path, "description": text, "priority": wide}
+                        for wide, columns in enumerate((_COLUMNS, _WIDE))
+                        for name, kind, path, text in columns
                     ],
                 }
             ],

@@ -23,11 +23,15 @@ def divided_among(
     """The entitlements by account and kind; `slots` are those of each kind that are divided.
 
     `first` has the number of the first job of each lane, `used` what accounts have used of late for their weights.
-    Of all slots, guarantees and what is lent; of one GPU type, guarantees alone.
+    Of all slots, guarantees and what is lent; of one GPU type, guarantees alone. Queues whose jobs want nothing, as
+    those on oversold slots, are entitled to nothing, and what is guaranteed to them is nobody's.
     """
+    none = (Entitlement(0.0, 0.0),) * len(tree.kinds)
     inner: dict[str, dict[str, None]] = {}
     first_of: dict[str, int] = {}
     for lane, number in first.items():
+        if not any(demand.get(lane.own, ())):
+            continue
         for above, account in zip((ROOT, *lane.path), lane.path, strict=False):
             inner.setdefault(above, {})[account] = None
             first_of[account] = min(first_of.get(account, number), number)
@@ -36,7 +40,8 @@ def divided_among(
         entitlements(root, max(most, 0.0), lends=kind == 0)
         for kind, (root, most) in enumerate(zip(roots, slots, strict=True))
     ]
-    return {account: tuple(kind[account] for kind in each) for account in each[0]}
+    found = {account: tuple(kind[account] for kind in each) for account in each[0]}
+    return dict.fromkeys((account for lane in first for account in lane.path), none) | found
 
 
 class _Shares(NamedTuple):
