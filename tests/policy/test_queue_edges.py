@@ -131,6 +131,16 @@ def test_what_is_guaranteed_of_a_type_covers_no_job_that_names_none() -> None:
     assert running(c) == {1: 4, 3: 1}
 
 
+def test_what_is_guaranteed_of_a_type_covers_no_fixed_group_of_any_type() -> None:
+    c = Cluster().node("h", 4, gpu_type="H100").node("a", 4, gpu_type="A100").queue("left", guarantee={"H100": 2})
+    fixed = FixedGroup(1, ("serve",), shape=WorkerShape(2))
+    c.waiting(1, workers=1, slots_per_worker=2, gpu_type="H100", fixed=fixed, queue="left", preemptible=False)
+    c.waiting(2, workers=1, slots_per_worker=2, gpu_type="H100", queue="left", preemptible=False)
+    c.settle()
+    assert c.reason(1) is WaitReason.NOT_GUARANTEED
+    assert running(c) == {2: 1}
+
+
 def test_equals_of_two_queues_do_not_share_with_each_other() -> None:
     c = Cluster().node("a", 8).queue("left", guarantee=6).queue("right")
     c.running(1, on={"a": 6}, workers=(1, 8), queue="left").running(2, on={"a": 2}, workers=2, queue="right")

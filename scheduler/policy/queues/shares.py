@@ -236,12 +236,17 @@ class Shares:
         """
         if not lane.guaranteed:
             return lane is TOP
-        kinds = [(kind, slots) for kind, slots in enumerate(counts) if slots]
-        covered = all(any(self._covered(a, kind, slots) for kind, slots in kinds) for a in lane.guaranteed)
-        return covered and all(
+        return all(self._covers(account, counts) for account in lane.guaranteed) and all(
             self._pinned.get(a, self._none)[0] + counts[0] <= self._entitlement(a, 0).total + _EPSILON
             for a in lane.path
         )
+
+    def _covers(self, account: str, counts: Counts) -> bool:
+        """Whether the guarantee of a queue covers all of these: of any type, or of each of the types that they name."""
+        if self._covered(account, 0, counts[0]):
+            return True
+        typed = sum(counts[1:]) == counts[0]
+        return typed and all(self._covered(account, kind, slots) for kind, slots in enumerate(counts) if kind and slots)
 
     def _covered(self, account: str, kind: int, slots: int) -> bool:
         guaranteed = self._entitlement(account, kind).guaranteed
