@@ -58,8 +58,6 @@ class Draft:
         self.holding: dict[JobId, Placements] = {}
         #: Jobs with held capacity, by queue, as the own account of lanes.
         self._holders: defaultdict[str, dict[JobId, Job]] = defaultdict(dict)
-        #: Waiting jobs that have what they need to start once it is free, in the order in which this was decided.
-        self.starting_soon: list[Job] = []
         self._held_below = SumsBelow(len(self.ledger.nodes), self._pour_between)
         self.waiting: dict[JobId, Waiting] = {}
         self.next_look_at: float | None = None
@@ -113,12 +111,12 @@ class Draft:
         lane = self.lane(a)
         return (lane is TOP or lane.own == self.lane(b).own) and self.order.more_important(a, b)
 
-    def admits(self, job: Job, group: Group, number: int = 1) -> bool:
-        """Whether limits and guarantees of its queues let the job have so many workers more in this group."""
+    def admits(self, job: Job, group: Group) -> bool:
+        """Whether limits and guarantees of its queues let the job have one more worker in this group."""
         shares, lane = self.shares, self.lane(job)
         if shares is None or group[0]:
             return True
-        counts = shares.standing.typed(group[1], number * job.shape.slots)
+        counts = shares.standing.typed(group[1], job.shape.slots)
         return shares.room(lane, counts) and (job.spec.shrinkable or shares.pins(lane, counts))
 
     def may_take(self, job_id: JobId | None = None) -> bool:

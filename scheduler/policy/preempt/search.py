@@ -64,10 +64,9 @@ def find_takings_to_grow(
     headroom: Headroom | None,
     promised_at: float | None = None,
 ) -> list[Taking] | None:
-    """The fewest takings from other queues that let the job have the workers of the request besides those that it has.
+    """The fewest takings from other queues that let the running job have the workers of the request; None: none do.
 
-    None: none do. For a job that has not started nobody is stopped: it is not known whether it can. See `find_takings`
-    for the headroom.
+    See `find_takings` for the headroom.
     """
     shares = draft.shares
     if shares is None:
@@ -75,8 +74,7 @@ def find_takings_to_grow(
     taker = Taker(draft, job, request, victims, headroom, promised_at if headroom is not None else None)
     gpu_type = request.workers.feasible.shape.gpu_type
     counts = shares.standing.typed(gpu_type, request.workers.number * job.shape.slots)
-    ways = _ways_by_share(taker, shares, counts, by_importance=False, stops=job.state.active)
-    return _mildest(taker, ways, None)
+    return _mildest(taker, _ways_by_share(taker, shares, counts, by_importance=False), None)
 
 
 class Taker(NamedTuple):
@@ -153,9 +151,7 @@ def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
         yield Attempt(held, partial(_take_by_node, victim_order=donors), donors)
 
 
-def _ways_by_share(
-    taker: Taker, shares: Shares, counts: Counts, *, by_importance: bool = True, stops: bool = True
-) -> Iterator[Attempt]:
+def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importance: bool = True) -> Iterator[Attempt]:
     """From queues above what they are entitled to, and by importance from jobs of the same queue.
 
     Beside a blocked job from one or the other: what is passed on is counted apart.
@@ -198,7 +194,7 @@ def _ways_by_share(
         first = attempt(_take_in_turn, shrinkable=True)
         yield first
     yield first._replace(way=partial(_take_by_node, victim_order=first.victim_order))
-    for stops_below in (False, True)[: stops + (stops and claim.stops_for_a_guarantee)]:
+    for stops_below in (False, True) if claim.stops_for_a_guarantee else (False,):
         yield attempt(_take_whole, shrinkable=False, stops_below=stops_below, shrinkable_order=first.victim_order)
     if by_importance and not together:
         yield from _ways_by_importance(taker)

@@ -1,6 +1,5 @@
 """What each account holds in a draft, against what it is entitled and limited to."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -174,11 +173,6 @@ class Shares:
         """The depths at which `within` holds."""
         depths = range(len(lane.path))
         return frozenset(d for d in depths if self.within(lane, d, slots, kind=kind, guaranteed=guaranteed))
-
-    def left(self, lane: Lane) -> int:
-        """Slots that the lane may have more inside what all its accounts are entitled to."""
-        left = min((self._entitlement(a, 0).total - self.held(a)[0] for a in lane.path), default=0.0)
-        return max(math.floor(left + _EPSILON), 0)
 
     def lacks(self, lane: Lane) -> bool:
         """Whether the lane holds less than it is entitled to, or than is guaranteed to it of a GPU type."""

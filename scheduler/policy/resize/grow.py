@@ -1,7 +1,6 @@
 """Growth: slots left over go to elastic jobs, by priority; among equals by marginal gain, then evenly.
 
-Jobs that this plan starts take part, so that a job starts at once at the size it can have; so do those that start soon,
-by what other queues give up for them. Running jobs that are alike
+Jobs that this plan starts take part, so that a job starts at once at the size it can have. Running jobs that are alike
 form a row: where nothing is open for one of them, the rest of the row is skipped.
 """
 
@@ -9,7 +8,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import islice
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -60,8 +59,8 @@ class Row:
 Head = tuple[GrowthRank, Candidate | Row]
 
 
-#: Finds room for so many more workers of a job at the cost of other queues, and tells whether there is any.
-Claimed = Callable[[Job, Group, Headroom | None, float | None, int], bool]
+#: Finds room for one more worker of a running job at the cost of other queues, and tells whether there is any.
+Claimed = Callable[[Job, Group, Headroom | None, float | None], bool]
 
 
 class GrowthRound:
@@ -75,9 +74,9 @@ class GrowthRound:
         self._draft = draft
         self._blocked = head_reservation
         self._claim = claim
-        #: Jobs that this draft starts, and that start soon, as far as they were seen.
-        self._seen = self._seen_soon = 0
-        #: By queue: running jobs, jobs that start now or soon, and who is to be served, once its turn has come.
+        #: Jobs that this draft starts, as far as they were seen.
+        self._seen = 0
+        #: By queue: running jobs, jobs that start, and who is to be served, once its turn has come.
         self._peers: dict[str, list[Peers]] = {}
         self._newcomers: dict[str, list[Job]] = {}
         self._heads: dict[str, list[Head]] = {}
@@ -122,19 +121,17 @@ class GrowthRound:
 
     def _see_newcomers(self) -> None:
         draft = self._draft
-        newcomers = [draft.world.queued[job_id] for job_id in islice(draft.starts, self._seen, None)]
-        newcomers += filter(self._may_claim, draft.starting_soon[self._seen_soon :])
-        self._seen, self._seen_soon = len(draft.starts), len(draft.starting_soon)
-        for job in newcomers:
-            queue = draft.lane(job).own
+        if len(draft.starts) == self._seen:
+            return
+        for job_id in islice(draft.starts, self._seen, None):
+            job = draft.world.queued[job_id]
             self._turns.add(draft.lane(job))
-            self._newcomers.setdefault(queue, []).append(job)
+            self._newcomers.setdefault(draft.lane(job).own, []).append(job)
+            queue = draft.lane(job).own
             if queue in self._heads:
                 self._heads[queue] += self._starting_heads([job])
                 heapq.heapify(self._heads[queue])
-
-    def _may_claim(self, job: Job) -> bool:
-        return self._draft.may_reclaim(self._draft.lane(job))
+        self._seen = len(draft.starts)
 
     def _all_heads(self, queue: str) -> list[Head]:
         heads = self._starting_heads(self._newcomers.get(queue, ()))
@@ -197,10 +194,6 @@ class GrowthRound:
         if draft.shares is not None:  # what its queue is entitled to may be used up by now
             candidate.headroom = self.headroom(job)
             candidate.fits = self._fits(job, candidate.headroom)
-        if not job.state.active and job.id not in draft.starts:
-            if job.id in draft.holding:
-                self._reclaim_all(candidate)
-            return
         node_counts = candidate.fits.place_more(1, candidate.group, candidate.own.keys() | candidate.gained.keys())
         if node_counts is None:
             self._reclaim(candidate, heads)
@@ -216,30 +209,15 @@ class GrowthRound:
 
     def _reclaim(self, candidate: Candidate, heads: list[Head]) -> None:
         """Make queues above what they are entitled to free slots for one more worker of a running job."""
-        if candidate.job.state.active and self._claims(candidate, 1) and candidate.wants_more:
-            heapq.heappush(heads, (candidate.rank, candidate))
-
-    def _reclaim_all(self, candidate: Candidate) -> None:
-        """Make them free what a job that starts soon may have besides its minimum: all, else half of it, and so on."""
-        draft, job, shares = self._draft, candidate.job, self._draft.shares
-        assert shares is not None, "it is below what its queue is entitled to"
-        most = min(shares.left(draft.lane(job)) // max(job.shape.slots, 1), job.max_workers - candidate.size)
-        sizes = range(candidate.size, candidate.size + most)
-        number = sum(1 for _ in takewhile(candidate.marginal_gain.wants_idle, sizes))
-        while number and not (draft.admits(job, candidate.group, number) and self._claims(candidate, number)):
-            number //= 2
-
-    def _claims(self, candidate: Candidate, number: int) -> bool:
-        """Whether other queues free slots for so many more workers of the job."""
         job, head_reservation, passes_on_at = candidate.job, self._head_reservation, None
         if candidate.headroom is not None and head_reservation is not None:
             passes_on_at = head_reservation.passes_on_at(self._draft.lane(job))
         may_claim = candidate.headroom is None or passes_on_at is not None
-        if not may_claim or not self._claim(job, candidate.group, candidate.headroom, passes_on_at, number):
-            return False
-        candidate.size += number
-        self._draft.growing.add(job.id)
-        return True
+        if job.state.active and may_claim and self._claim(job, candidate.group, candidate.headroom, passes_on_at):
+            candidate.size += 1
+            self._draft.growing.add(job.id)
+            if candidate.wants_more:
+                heapq.heappush(heads, (candidate.rank, candidate))
 
     def _open(self, peers: Peers) -> bool:
         """Whether any of the peers could get a slot; within the headroom, where the blocked job bounds all of them."""
@@ -272,23 +250,13 @@ class GrowthRound:
                 own[i] = own.get(i, 0) + 1
         return Candidate(job, draft.snapshot.peers[job.id].marginal_gain, fits, headroom, group, own, len(job.workers))
 
-    def _starting(self, job: Job) -> Candidate | None:
-        """The job as a candidate that starts now or soon; None if it has lost what was held for it."""
+    def _starting(self, job: Job) -> Candidate:
         draft = self._draft
-        own = self._starts_with(job)
-        if not own:
-            return None
+        own = dict(draft.starts[job.id][0])
         group = draft.places.feasible(job.shape).types[next(iter(own))]
         headroom = self.headroom(job)
         marginal_gain = MarginalGain(job, draft.now, draft.settings)
         return Candidate(job, marginal_gain, self._fits(job, headroom), headroom, group, own, sum(own.values()))
-
-    def _starts_with(self, job: Job) -> NodeCounts:
-        """Workers that the job starts with now or soon, by position; none if it does not."""
-        draft = self._draft
-        if job.id in draft.starts:
-            return dict(draft.starts[job.id][0])
-        return (draft.places.node_counts(draft.holding[job.id][0]) or {}) if job.id in draft.holding else {}
 
     def headroom(self, job: Job) -> Headroom | None:
         """The headroom that limits the job's growth; None if nothing does."""

@@ -19,18 +19,16 @@ from scheduler.policy.preempt.victims import Victims
 
 
 class Reclaims:
-    """Slots that running jobs, and those that start soon, will get as others leave them."""
+    """Slots that running jobs will get as others leave them."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._kept: list[tuple[Placement, WorkerShape]] = []
         #: Openings of the draft when such a claim of a queue failed last; bounded by a blocked job or not.
-        self._failed: dict[tuple[str, WorkerShape, int, bool], int] = {}
+        self._failed: dict[tuple[str, WorkerShape, bool], int] = {}
 
-    def claim(
-        self, job: Job, group: Group, headroom: Headroom | None, passes_on_at: float | None, number: int = 1
-    ) -> bool:
-        """Keep room for so many more workers of the job, where it is being freed or can be taken from other queues.
+    def claim(self, job: Job, group: Group, headroom: Headroom | None, passes_on_at: float | None) -> bool:
+        """Keep room for one more worker of the job, where it is being freed or can be taken from other queues.
 
         Beside a blocked job, see `find_takings` for the headroom and the moment.
         """
@@ -38,10 +36,10 @@ class Reclaims:
         if shared or not draft.may_reclaim(draft.lane(job)):
             return False
         shape = replace(job.shape, gpu_type=gpu_type, oversell=False)
-        request = Request(draft.ledger, Part(draft.places.feasible(shape), number), None)
+        request = Request(draft.ledger, Part(draft.places.feasible(shape), 1), None)
         chosen = request.place(View.SOON, headroom)
         if chosen is None:
-            attempt = (draft.lane(job).own, shape, number, headroom is None)
+            attempt = (draft.lane(job).own, shape, headroom is None)
             if self._failed.get(attempt) == draft.openings or not draft.may_take(job.id):
                 return False
             takings = find_takings_to_grow(draft, job, request, self._victims, headroom, passes_on_at)

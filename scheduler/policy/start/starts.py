@@ -40,7 +40,13 @@ from scheduler.policy.start.wait_reasons import explain
 class Starts:
     """One pass over the queue. Afterwards `left` are the jobs outside all job classes that have no reason yet."""
 
-    def __init__(self, draft: Draft, backfill_gains: BackfillGains, *, promises: bool = True) -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        backfill_gains: BackfillGains,
+        *,
+        promises: bool = True,
+    ) -> None:
         """Without promises, a job that cannot be placed is not protected from those behind it.
 
         `backfill_gains` were got in the draft before this one; jobs that could take them may have them instead.
@@ -391,5 +397,4 @@ class Starts:
 
     def _hold(self, job: Job, placements: Placements) -> None:
         self.draft.hold(job, placements)
-        self.draft.starting_soon.append(job)
         self.draft.waiting[job.id] = Waiting(WaitReason.WAITING_FOR_VICTIMS)
