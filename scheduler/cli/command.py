@@ -201,7 +201,8 @@ def _spelt(parameter: inspect.Parameter) -> str:
     info = parameter.annotation.__metadata__[0]
     if isinstance(info, ArgumentInfo):
         return (info.metavar or parameter.name).removesuffix("...")
-    return info.param_decls[0].partition("/")[0] if info.param_decls else f"--{parameter.name.replace('_', '-')}"
+    named = (each.partition("/")[0] for each in info.param_decls or () if each.startswith("--"))
+    return next(named, f"--{parameter.name.replace('_', '-')}")
 
 
 def _parts(parameter: inspect.Parameter) -> list[inspect.Parameter]:
