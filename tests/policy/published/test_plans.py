@@ -72,7 +72,7 @@ def test_who_loses_is_no_more_important_and_stops_for_an_equal_only_where_the_po
         for action in made.actions:
             if isinstance(action, Shrink | StopJob) and action.for_job is not None:
                 loser, taker = c.jobs[action.job_id], c.jobs[action.for_job]
-                assert loser.spec.preemptible
+                assert loser.spec.shrinkable if isinstance(action, Shrink) else loser.spec.preemptible
                 assert loser.priority <= taker.priority
                 if isinstance(action, StopJob) and loser.priority == taker.priority:
                     assert name in STOPS_EQUALS
