@@ -140,11 +140,11 @@ class _Guard:
         }
         barred = {moments: _together(nodes, moments) for moments in set(outstayed.values())}
         still_barred = {job_id: names for job_id, names in self._terms.barred.items() if job_id in spared}
-        waiting = (outstayed.keys() & self._world.queued.keys()) - spared.keys()
-        self._terms.kept_to = {job_id: self._size(job_id) for job_id in outstayed.keys() - waiting} | {
-            job_id: workers for job_id, workers in spared.items() if job_id not in still_barred
-        }
-        self._terms.barred = {job_id: barred[outstayed[job_id]] for job_id in waiting} | still_barred
+        others = outstayed.keys() - spared.keys()
+        kept_to = {job_id: workers for job_id, workers in spared.items() if job_id not in still_barred}
+        self._terms.kept_to = {job_id: self._size(job_id) for job_id in others & self._world.active.keys()} | kept_to
+        self._terms.barred = {job_id: barred[outstayed[job_id]] for job_id in others & self._world.queued.keys()}
+        self._terms.barred |= still_barred
 
     def _not_crowding(self, made: Plan) -> dict[JobId, int]:
         """Jobs that get slots by this plan, would stay there too long, and crowd no booking; and their sizes."""
