@@ -40,6 +40,7 @@ T = TypeVar("T")
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
 integers, counts = st.integers(-(2**31), 2**31), st.integers(0, 2**62)
 sizes = st.integers(1, 100_000)
+hosts = st.builds("{}:{}".format, st.sampled_from(["a", "::1", "10.0.0.1", ""]), st.integers(0, 65535))
 times = st.floats(0, 1e11).map(bounds.MOMENT.nearest)
 pairs = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
 job_ids = st.integers(1, 2**62).map(JobId)
@@ -210,9 +211,6 @@ bookings = whole(
     priority_min=maybe(integers),
     state=st.just(BookingState.REQUESTED),
 )
-
-
-hosts = st.builds("{}:{}".format, st.sampled_from(["a", "::1", "10.0.0.1", ""]), st.integers(0, 65535))
 
 
 @st.composite
