@@ -4,7 +4,7 @@ from itertools import cycle, islice
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.model.booking import Booking
@@ -58,10 +58,12 @@ def test_all_that_find_room_beside_it_start_and_the_others_wait_for_the_booking(
     assert [c.reason(number) for number in range(1, 6)] == [None] * 3 + [WaitReason.BEHIND_BOOKING] * 2
 
 
+@example([1, 8], 3, 21, [(2, 0, True), (1, 0, False), (1, 0, False), (1, 1, False)])
+@example([6], 5, 25, [(3, 2, True), (2, 2, True)])
 @given(
-    st.lists(st.integers(1, 8), min_size=1, max_size=3),
-    st.integers(1, 8),
-    st.integers(1, 30),
+    st.lists(st.integers(1, 8), min_size=1, max_size=4),
+    st.integers(1, 12),
+    st.integers(1, 40),
     st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.booleans()), min_size=1, max_size=4),
 )
 def test_however_many_jobs_wait_they_use_all_that_a_booking_leaves(
@@ -75,7 +77,7 @@ def test_however_many_jobs_wait_they_use_all_that_a_booking_leaves(
     c.booked("b", min(booked, sum(nodes)), HOUR, 2 * HOUR, WorkerShape())
     for number, (workers, priority, elastic) in enumerate(jobs, 1):
         c.waiting(number, workers=(1, workers) if elastic else 1, priority=priority, preemptible=False)
-    for _ in range(3):
+    for _ in range(2):
         c.step(60)
     wanted = sum(workers if elastic else 1 for workers, _, elastic in jobs)
     used = sum(len(job.workers) for job in c.jobs.values())

@@ -20,7 +20,7 @@ from scheduler.policy.capacity.pools import placed_by
 from scheduler.policy.capacity.resources import Amount
 from scheduler.policy.overlay.booking_feasible import pour, workers_of
 from scheduler.policy.overlay.booking_moment import Moment, kept_workers
-from scheduler.policy.overlay.booking_places import first_behind, taking_places
+from scheduler.policy.overlay.booking_places import beside_booked, first_behind, taking_places
 from scheduler.policy.overlay.booking_view import Seen, Terms, scheduled_job
 from scheduler.policy.snapshot.order import Order
 
@@ -36,7 +36,7 @@ def plan_around(world: World, now: float, settings: PolicySettings, make: Callab
     """The plan that `make` gives for a world without bookings, changed to honour them.
 
     What a job may not have goes to another job, which only the next plan shows, so each change of the terms takes a
-    whole plan, redrafts included: up to `ROUNDS_MAX` + 3 plans of up to `redraft.DRAFTS_MAX` drafts each. That is a
+    whole plan, redrafts included: up to `ROUNDS_MAX` + 4 plans of up to `redraft.DRAFTS_MAX` drafts each. That is a
     limit, not a habit: of ten ticks with bookings in runs with random faults, nine made one draft, and none made more
     than four.
     """
@@ -83,8 +83,8 @@ class _Guard:
     def plan(self, make: Callable[[World], Plan]) -> Plan:
         """A plan that keeps to the terms, which are changed until one does.
 
-        Of many jobs that wait, another one comes in place of each that is barred. So in the end those that found a
-        place are kept to it, and all others are barred; where that is not enough, all are.
+        Of many jobs that wait, another one comes in place of each that is barred. So in the end those that find room
+        beside all that is booked get no more than that, and all others are barred; where that is not enough, all are.
         """
         around = Plan()
         for _ in range(ROUNDS_MAX):
@@ -94,8 +94,8 @@ class _Guard:
                 around = seen.plan(made)
                 if not self.confine(around):
                     return around
-        spared = self._not_crowding(around)
-        for nodes, spares in ((_NEEDED, spared), (_NEEDED, {}), (_USABLE, {})):
+        fitting = self._fitting(make)
+        for nodes, spares in ((_NEEDED, fitting), (_NEEDED, {}), (_USABLE, {})):
             self.confine_all(nodes, spares)
             seen = self._seen()
             around = seen.plan(make(seen.world))
@@ -128,10 +128,10 @@ class _Guard:
             kept_to[job_id] = self._otherwise[job_id]
         return bool(crowding or worse_off)
 
-    def confine_all(self, nodes: NodesOf, spared: Mapping[JobId, int]) -> None:
+    def confine_all(self, nodes: NodesOf, spared: dict[JobId, int]) -> None:
         """Bar waiting jobs that might crowd bookings from `nodes` of their moments; running ones may not grow.
 
-        Those `spared` stay under the terms that they have, and get no more workers than is said there.
+        Those `spared` get no more workers than is said there.
         """
         outstayed = {
             job.id: moments
@@ -139,18 +139,19 @@ class _Guard:
             if self._world.booking_of(job) is None and (moments := self._outstayed(job))
         }
         barred = {moments: _together(nodes, moments) for moments in set(outstayed.values())}
-        still_barred = {job_id: names for job_id, names in self._terms.barred.items() if job_id in spared}
         others = outstayed.keys() - spared.keys()
-        kept_to = {job_id: workers for job_id, workers in spared.items() if job_id not in still_barred}
-        self._terms.kept_to = {job_id: self._size(job_id) for job_id in others & self._world.active.keys()} | kept_to
+        self._terms.kept_to = {job_id: self._size(job_id) for job_id in others & self._world.active.keys()} | spared
         self._terms.barred = {job_id: barred[outstayed[job_id]] for job_id in others & self._world.queued.keys()}
-        self._terms.barred |= still_barred
 
-    def _not_crowding(self, made: Plan) -> dict[JobId, int]:
-        """Jobs that get slots by this plan, would stay there too long, and crowd no booking; and their sizes."""
-        crowding, got = self.crowding(made), self._got(made)
-        taking = (job for job, _ in self._taking(made) if self._world.booking_of(job) is None)
-        return {job.id: got[job.id] for job in taking if job.id not in crowding and self._outstayed(job)}
+    def _fitting(self, make: Callable[[World], Plan]) -> dict[JobId, int]:
+        """Jobs that would stay too long and get more beside all that is booked, and the workers that they then have."""
+        made = make(beside_booked(self._world, self._moments))
+        got = self._got(made)
+        return {
+            job.id: got[job.id]
+            for job, _ in self._taking(made)
+            if self._world.booking_of(job) is None and self._outstayed(job)
+        }
 
     def crowding(self, made: Plan) -> dict[JobId, _Crowding]:
         """Jobs that take room that bookings need."""

@@ -57,6 +57,21 @@ def taking_places(
     return Plan((*takings, *held), {job.id: Waiting(WaitReason.WAITING_FOR_VICTIMS)})
 
 
+def beside_booked(world: World, moments: Collection[Moment]) -> World:
+    """The world in which others hold all idle room that jobs which stay until these moments must not use."""
+    foreign: dict[NodeName, ForeignUse] = dict(world.foreign)
+    for name in {name for moment in moments for name in moment.booked}:
+        idle = left_of(world.nodes[name], world.used(name), world.foreign.get(name, NO_FOREIGN))
+        kept = [
+            add(idle, add(moment.room[name], moment.booked[name], -1), -1)
+            for moment in moments
+            if name in moment.booked
+        ]
+        slots, cpus, memory_mib = (max(0, *each) for each in zip(*kept, strict=True))
+        foreign[name] = with_amount(world.foreign.get(name, NO_FOREIGN), (slots, cpus, memory_mib))
+    return world.with_foreign(foreign, world.demands)
+
+
 def _with_booked_slots_of_others(
     world: World, job: Job, moments: Collection[Moment], stayers: Collection[JobId]
 ) -> World:
