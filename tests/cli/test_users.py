@@ -162,7 +162,7 @@ def test_the_token_of_a_login_goes_to_its_daemon_only(tmp_path: Path) -> None:
     given = find_daemon(None, "given", None)
     assert (given.url, given.token) == ("http://10.0.0.1:8470", "given")
     assert find_daemon("http://10.0.0.1:8470", None, tmp_path).token is None, "the state directory goes before it"
-    assert find_daemon(None, None, tmp_path).url == "http://127.0.0.1:8470"
+    assert find_daemon(None, None, tmp_path).url == f"unix://{tmp_path / 'sched.sock'}"
 
 
 @pytest.mark.usefixtures("configured")
