@@ -69,7 +69,7 @@ def _fits(snapshot: Snapshot, name: NodeName, held: _Amount, stays: _Amount) -> 
 
 
 def _add_held(held: dict[NodeName, _Amount], job: Job, most: Mapping[tuple[NodeName, bool], int] | None = None) -> None:
-    """Add what is held for the job: for at most so many workers on each node, fixed ones (True) or others."""
+    """Add what is held for the job: for at most this many workers on each node, fixed ones (True) or others."""
     group = job.spec.fixed
     parts = [(name, count, False, job.shape, job.reservation_shared) for name, count in job.reservation]
     if group is not None:

@@ -180,7 +180,7 @@ def _never(lane: Lane, needed: Counts, *, preemptible: bool) -> bool:
 
 
 def counts_of(standing: Standing, job: Job, workers: int) -> Counts:
-    """Slots of so many workers of the job and of its fixed group, by kind."""
+    """Slots of this many workers of the job and of its fixed group, by kind."""
     counts = standing.typed(job.shape.gpu_type, workers * job.shape.slots)
     group = job.spec.fixed
     if group is None:

@@ -93,7 +93,7 @@ class HeadReservation:
         return self.lane is TOP or lane.own == self.lane.own
 
     def _entitles(self, lane: Lane, slots: int) -> bool:
-        """Whether another queue is entitled to so many slots more, which nobody keeps from it."""
+        """Whether another queue is entitled to this many slots more, which nobody keeps from it."""
         if self.shares is None or lane is TOP or self.among(lane):
             return False
         return self.shares.within(lane, lane.shared_levels(self.lane), slots)
