@@ -200,6 +200,7 @@ def test_the_daemons_own_user_needs_no_token_on_its_machine(
     alone("token", "revoke", "99999").failed(3)
     listed = ("audit", "--since", "1h", "--user", login)
     eventually(lambda: "DELETE" in alone(*listed).ok().out, "the refusal is not recorded")
+    assert alone("audit", "--since", "2001-01-01", "--user", login, "-o", "json").document["records"]
     shown = alone("audit", "--since", "1h", "--limit", "1", "-o", "json").document
     [record] = shown["records"]
     assert (record["object"], record["user"], record["status"]) == ("token 99999", login, 404)
