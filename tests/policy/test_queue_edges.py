@@ -141,6 +141,16 @@ def test_what_is_guaranteed_of_a_type_covers_no_fixed_group_of_any_type() -> Non
     assert running(c) == {2: 1}
 
 
+def test_a_blocked_job_starts_on_slots_that_come_free_after_its_turn() -> None:
+    c = Cluster().node("a", 3).queue("lab", guarantee=4).queue("lab/deep", guarantee=8)
+    fixed, one = FixedGroup(1, ("serve",), shape=WorkerShape(2)), (("a", 1),)
+    c.waiting(1, queue="lab", preemptible=False, fixed=fixed, reservation=one, fixed_reservation=one)
+    c.waiting(2, queue="lab/deep", workers=(1, 6), slots_per_worker=2)
+    c.step()
+    assert c.reason(1) is WaitReason.NOT_GUARANTEED, "job 2 wants what is guaranteed to its queue inside"
+    assert running(c) == {2: 1}
+
+
 def test_equals_of_two_queues_do_not_share_with_each_other() -> None:
     c = Cluster().node("a", 8).queue("left", guarantee=6).queue("right")
     c.running(1, on={"a": 6}, workers=(1, 8), queue="left").running(2, on={"a": 2}, workers=2, queue="right")

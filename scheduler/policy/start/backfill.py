@@ -56,6 +56,8 @@ class HeadReservation:
 
     def bounds(self, draft: Draft, job: Job) -> Headroom | None:
         """The headroom that limits this job if it starts or grows now; None if nothing does."""
+        if job.id == self.job.id:
+            return None
         lane = draft.lane(job)
         gives_back = job.spec.shrinkable if job.state.active else job.spec.preemptible
         if gives_back and (draft.outranks(self.job, job) or self._takes_back(lane)):
