@@ -3,7 +3,8 @@
 import pytest
 
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.ids import JobId
+from scheduler.model.foreign import ForeignUse
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.plan import Start, StopJob
 from scheduler.model.shape import WorkerShape
@@ -174,3 +175,17 @@ def test_a_job_that_a_limit_by_type_never_lets_start_keeps_no_room_from_others()
     c.waiting(1, fixed=beside, preemptible=False, queue="lab/one/deep")
     c.waiting(2, workers=3, gpu_type="H100", queue="lab/two")
     assert c.actions() == [Start(JobId(2), (("h", 3),))]
+
+
+def test_a_node_of_which_others_hold_more_than_it_has_takes_nothing_from_other_nodes() -> None:
+    c = Cluster().node("a", 4).node("b", 1).queue("lab", guarantee=4)
+    c.foreign[NodeName("b")] = ForeignUse(slots=3)
+    c.waiting(1, workers=4, queue="lab", preemptible=False).step()
+    assert running(c) == {1: 4}
+
+
+def test_a_node_of_which_jobs_and_others_hold_more_than_it_has_takes_nothing_from_other_nodes() -> None:
+    c = Cluster().node("a", 4).node("b", 2).queue("lab", guarantee=6)
+    c.running(2, on={"b": 1}, workers=1, queue="lab").foreign[NodeName("b")] = ForeignUse(slots=3)
+    c.waiting(1, workers=4, queue="lab", preemptible=False).step()
+    assert c.reason(1) is None
