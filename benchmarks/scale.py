@@ -101,11 +101,14 @@ class Cluster:
             ticks.append(self.site.tick())
         what = "a tick in steady traffic"
         durations = [tick.ms for tick in ticks]
-        note = f"{seconds} ticks: {came:,} jobs came, {ended:,} ended, {sum(tick.events for tick in ticks):,} events"
+        events = f"{sum(tick.events for tick in ticks):,} events"
+        note = (
+            f"{seconds} ticks: {came:,} jobs came, {ended:,} ended, {events}; this one: {_at_share(ticks, 0.5).said()}"
+        )
         return [
-            self._figure(f"{what}, p50", percentile(durations, 0.5), "ms", f"{note}; {_at_share(ticks, 0.5).steps()}"),
-            self._figure(f"{what}, p99", percentile(durations, 0.99), "ms", _at_share(ticks, 0.99).steps()),
-            self._figure(f"{what}, worst", max(durations), "ms", _at_share(ticks, 1.0).steps()),
+            self._figure(f"{what}, p50", percentile(durations, 0.5), "ms", note),
+            self._figure(f"{what}, p99", percentile(durations, 0.99), "ms", _at_share(ticks, 0.99).said()),
+            self._figure(f"{what}, worst", max(durations), "ms", _at_share(ticks, 1.0).said()),
         ]
 
     def _wave(self) -> list[Figure]:
@@ -179,8 +182,13 @@ class Cluster:
         events = f"{sum(tick.events for tick in ticks):,} events"
         return [
             self._figure(f"{what}: ticks", float(len(ticks)), "", "; ".join(filter(None, [note, events]))),
-            self._figure(f"{what}: all of them", sum(tick.ms for tick in ticks) / 1000, "s"),
-            self._figure(f"{what}: the longest", worst.ms, "ms", f"{worst.events:,} events; {worst.steps()}"),
+            self._figure(
+                f"{what}: all of them",
+                sum(tick.ms for tick in ticks) / 1000,
+                "s",
+                f"of which {sum(tick.cpu_ms for tick in ticks) / 1000:.3g} s of its core",
+            ),
+            self._figure(f"{what}: the longest", worst.ms, "ms", worst.said()),
         ]
 
     def _figure(self, what: str, value: float | None, unit: str, note: str = "") -> Figure:

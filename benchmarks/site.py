@@ -42,6 +42,10 @@ class Tick:
         """For people: the steps that count."""
         return ", ".join(f"{name.lower()} {ms:,.0f}" for name, ms in self.steps_ms.items() if ms >= 1)
 
+    def said(self) -> str:
+        """For people: what it did, and what it took."""
+        return f"{self.events:,} events; {self.cpu_ms:,.0f} ms of its core; {self.steps()}"
+
 
 class Replica:
     """What one daemon has besides HTTP: engine, store, board and metrics."""

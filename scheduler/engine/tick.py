@@ -138,7 +138,8 @@ class Engine:
         self._lease_keeper = LeaseKeeper(store, clock, holder, url, settings.engine.lease_seconds, place)
         self._follower = Follower(store, board)
         self._memory = Memory(settings, reports, caution)
-        self._deciding = Deciding(settings, launch, DataWatch(store, settings.engine), self._memory)
+        data = DataWatch(store, settings.engine)
+        self._deciding = Deciding(settings, launch, data, self._memory, clock.monotonic)
         #: None until it is loaded, after a commit whose outcome is unknown, and while another engine leads.
         self.world: World | None = None
         self.report = TickReport(at=0.0)
