@@ -55,7 +55,7 @@ from scheduler.policy.checks.invariants import Violation
 
 #: Intents taken per tick; the rest waits for the next one.
 INBOX_MAX = 10_000
-#: A tick that takes longer hangs, and the lease is no longer kept for it.
+#: A tick of which a step takes longer hangs, and the lease is no longer kept for it.
 TICK_SECONDS_MAX = 30.0
 #: Share of the rest of the lease in which actions may be applied; what then remains is for its renewal.
 APPLY_SHARE = 2 / 3
@@ -211,6 +211,7 @@ class Engine:
         began = self._clock.monotonic()
         for step in steps:
             reached.append((step, self._clock.monotonic() - began))
+            self._lease_keeper.moved()
             yield step
             began = self._clock.monotonic()
 
