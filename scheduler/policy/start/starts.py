@@ -40,13 +40,7 @@ from scheduler.policy.start.wait_reasons import explain
 class Starts:
     """One pass over the queue. Afterwards `left` are the jobs outside all job classes that have no reason yet."""
 
-    def __init__(
-        self,
-        draft: Draft,
-        backfill_gains: BackfillGains,
-        *,
-        promises: bool = True,
-    ) -> None:
+    def __init__(self, draft: Draft, backfill_gains: BackfillGains, *, promises: bool = True) -> None:
         """Without promises, a job that cannot be placed is not protected from those behind it.
 
         `backfill_gains` were got in the draft before this one; jobs that could take them may have them instead.
@@ -297,6 +291,8 @@ class Starts:
         if chosen is None:
             return False
         draft.start(job, chosen)
+        if self.head_reservation is not None and self.head_reservation.job.id == job.id:
+            self.head_reservation = None  # something came free for it after its turn
         return True
 
     def _take_over(self, job: Job, request: Request, headroom: Headroom | None) -> bool:
