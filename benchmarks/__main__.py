@@ -19,6 +19,7 @@ MEASURED = (
     "decision",
     "queues",
     "tick",
+    "scale",
     "startup",
     "submits",
     "report",
@@ -44,6 +45,7 @@ NAMES = MEASURED + SIMULATED
 #: Options that a benchmark takes beside its name; what is not given stays as it is there.
 TAKEN = {
     "queues": ("quick",),
+    "scale": ("nodes", "postgres"),
     "wide_deep": ("seeds", "samples", "picture"),
     "cluster_experiments": ("experiments", "seeds"),
     "ddp": ("variants", "resizes", "kills", "busy", "seed"),
@@ -56,6 +58,9 @@ def main() -> int:
     parser.add_argument("--traces", metavar="DIR", help=f"workloads of others (or {traces.VARIABLE}); adaptdl needs it")
     only = parser.add_argument_group("queues")
     only.add_argument("--quick", action="store_true", default=None, help="on a small cluster")
+    only = parser.add_argument_group("scale")
+    only.add_argument("--nodes", metavar="LIST", help="sizes of the cluster, with commas between (default: 1000)")
+    only.add_argument("--postgres", action="store_true", default=None, help="on PostgreSQL instead of SQLite")
     only = parser.add_argument_group("cluster_experiments")
     only.add_argument("--experiments", metavar="LIST", help="with commas between: 1, 2, 3 (default: all)")
     only = parser.add_argument_group("wide_deep, and --seeds of cluster_experiments")

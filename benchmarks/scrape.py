@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from benchmarks.figure import Figure, median
-from benchmarks.tick import NODES, SLOTS, Site
+from benchmarks.site import SLOTS, Site
+from benchmarks.tick import NODES
 from scheduler.metrics import Metrics
 from scheduler.model.job import JobSpec, Runtime
 
@@ -22,21 +23,18 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 def run() -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="sched-bench-") as directory:
-        site = Site(Path(directory))
+        site = Site(Path(directory), NODES)
         try:
             return _measure(site)
         finally:
-            site.store.close()
+            site.leader.store.close()
 
 
 def _measure(site: Site) -> list[Figure]:
-    metrics = Metrics(site.board, (), site.clock)
     site.submit([_spec(number) for number in range(JOBS)])
     for _ in range(5):
         site.tick()
-        metrics.observe(site.engine.report)
-    world = site.engine.world
-    assert world is not None
+    world, metrics = site.leader.world, site.leader.metrics
     note = f"{NODES:,} nodes × {SLOTS} slots, {len(world.active):,} jobs run, {len(world.queued):,} wait"
     text, _ = metrics.answer("")
     series = sum(not line.startswith(b"#") for line in text.splitlines())
@@ -49,9 +47,8 @@ def _measure(site: Site) -> list[Figure]:
 def _figure(what: str, site: Site, metrics: Metrics, accept: str, note: str) -> Figure:
     durations, cpu, dice = [], [], random.Random(1)
     for _ in range(ROUNDS):
-        site.end_a_job(dice)
+        site.end(dice.choice(site.running()))
         site.tick()
-        metrics.observe(site.engine.report)
         began, cpu_began = time.perf_counter(), time.thread_time()
         metrics.answer(accept)
         durations.append((time.perf_counter() - began) * 1000)

@@ -169,6 +169,15 @@ MEASURED: tuple[Section, ...] = (
         ),
     ),
     Section(
+        "scale",
+        "The whole engine at scale",
+        "What becomes of ticks as the cluster grows: all jobs at once, five minutes of steady traffic, a wave of "
+        "important jobs for a tenth of the cluster, the loss of a twentieth of the nodes, a restart and a failover. "
+        "Engine and store are the real ones, over the simulated cluster, with 10 jobs a node. At 12,500 nodes 200 jobs "
+        "come and 200 end in a second, and workers send 2,000 reports; on a smaller cluster so much less. `--nodes` "
+        "takes other sizes, `--postgres` the other database.",
+    ),
+    Section(
         "startup",
         "Start of the daemon",
         "Start with 100,000 stored jobs until `/readyz` answers with success, and the memory after the first ticks: "

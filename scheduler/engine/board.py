@@ -115,6 +115,9 @@ class Board:
                     del self._postings[job.id]
                     changed.append(job.id)
                 continue
+            known = self.world.active.get(job.id) if self.world is not None and before is not None else None
+            if known is not None and _posted(known) == _posted(job):
+                continue  # mostly its progress changed
             after = post(job)
             if after != before:
                 self._postings[job.id] = after
@@ -148,6 +151,12 @@ def post(job: Job) -> Posting:
         frozenset(w.id for w in job.all_workers),
         frozenset(w.id for w in job.all_leaving),
     )
+
+
+def _posted(job: Job) -> tuple[object, ...]:
+    """All that the posting of an active job is made from."""
+    workers = (job.workers, job.fixed_workers)
+    return (job.state, job.generation, job.published_size, *workers, job.min_workers, job.max_workers)
 
 
 def _post_held(job: Job) -> Posting | None:

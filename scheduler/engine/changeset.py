@@ -182,12 +182,17 @@ class Changeset:
 
     def put_worker(self, worker: Worker) -> Job:
         """Put a new value of one of its job's live workers, or a new worker."""
-        job = self.the_job(worker.job_id)
-        self._workers[worker.id] = worker
-        alike = job.fixed_workers if worker.fixed else job.workers
-        others = tuple(w for w in alike if w.id != worker.id)
-        workers = tuple(sorted((*others, worker), key=lambda w: w.ordinal))
-        return self.put(replace(job, fixed_workers=workers) if worker.fixed else replace(job, workers=workers))
+        return self.put_workers(self.the_job(worker.job_id), [worker])
+
+    def put_workers(self, job: Job, workers: Sequence[Worker]) -> Job:
+        """Put a new value of a job, with new values of some of its live workers, or with new workers."""
+        self._workers.update((worker.id, worker) for worker in workers)
+        fixed = [worker for worker in workers if worker.fixed]
+        if fixed:
+            job = replace(job, fixed_workers=_with(fixed, job.fixed_workers))
+        if len(fixed) < len(workers):
+            job = replace(job, workers=_with([worker for worker in workers if not worker.fixed], job.workers))
+        return self.put(job)
 
     def new_workers(self) -> list[Worker]:
         """Workers that were added since the base and have not ended."""
@@ -284,6 +289,12 @@ class Changeset:
                 bookings=tuple(self._bookings.values()),
             )
         )
+
+
+def _with(new: Sequence[Worker], before: tuple[Worker, ...]) -> tuple[Worker, ...]:
+    """Workers in their order, of which some are new or have new values."""
+    by_ordinal = {worker.ordinal: worker for worker in (*before, *new)}
+    return tuple(by_ordinal[ordinal] for ordinal in sorted(by_ordinal))
 
 
 def committed(changes: Changes) -> Changes:

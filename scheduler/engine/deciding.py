@@ -4,7 +4,7 @@ All of it can be rehearsed in a process of its own, which has a copy of the memo
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from scheduler.config import Settings
@@ -33,12 +33,20 @@ from scheduler.policy.planner import Planner
 class Deciding:
     """The decisions of ticks. The memory of earlier ones makes them cheap, and never changes the outcome."""
 
-    def __init__(self, settings: Settings, launch: LaunchContext, data: DataWatch, memory: Memory) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        launch: LaunchContext,
+        data: DataWatch,
+        memory: Memory,
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`monotonic`: a clock in seconds by which plans that take long end early."""
         self._settings = settings
         self._launch = launch
         self.data = data
         self._memory = memory
-        self._planner = Planner(settings.policy)
+        self._planner = Planner(settings.policy, monotonic)
         #: The inputs being decided by; None: nothing is being decided.
         self.inputs: TickInputs | None = None
 

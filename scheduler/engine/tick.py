@@ -55,7 +55,7 @@ from scheduler.policy.checks.invariants import Violation
 
 #: Intents taken per tick; the rest waits for the next one.
 INBOX_MAX = 10_000
-#: A tick that takes longer hangs, and the lease is no longer kept for it.
+#: A tick of which a step takes longer hangs, and the lease is no longer kept for it.
 TICK_SECONDS_MAX = 30.0
 #: Share of the rest of the lease in which actions may be applied; what then remains is for its renewal.
 APPLY_SHARE = 2 / 3
@@ -138,7 +138,8 @@ class Engine:
         self._lease_keeper = LeaseKeeper(store, clock, holder, url, settings.engine.lease_seconds, place)
         self._follower = Follower(store, board)
         self._memory = Memory(settings, reports, caution)
-        self._deciding = Deciding(settings, launch, DataWatch(store, settings.engine), self._memory)
+        data = DataWatch(store, settings.engine)
+        self._deciding = Deciding(settings, launch, data, self._memory, clock.monotonic)
         #: None until it is loaded, after a commit whose outcome is unknown, and while another engine leads.
         self.world: World | None = None
         self.report = TickReport(at=0.0)
@@ -210,6 +211,7 @@ class Engine:
         began = self._clock.monotonic()
         for step in steps:
             reached.append((step, self._clock.monotonic() - began))
+            self._lease_keeper.moved()
             yield step
             began = self._clock.monotonic()
 

@@ -23,8 +23,8 @@ from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.standing import standing_of
 from scheduler.policy.snapshot.usage_index import held_by
 
-#: Number of jobs for which one plan takes from others, so that it is made fast in any cluster; the next one goes on.
-TAKERS_MAX = 128
+#: Number of jobs for which one draft takes from others however late it is, so that every plan comes on.
+TAKERS_MIN = 128
 #: Time until the next plan goes on, in seconds.
 GO_ON_SECONDS = 1.0
 
@@ -120,8 +120,8 @@ class Draft:
         return shares.room(lane, counts) and (job.spec.shrinkable or shares.pins(lane, counts))
 
     def may_take(self, job_id: JobId | None = None) -> bool:
-        """Whether this draft may take for the job, or for one more: the rest are looked at again soon."""
-        if job_id in self.takers or len(self.takers) < TAKERS_MAX:
+        """Whether this draft may take for the job, or for one more: where it is late, the rest are looked at soon."""
+        if job_id in self.takers or len(self.takers) < TAKERS_MIN or not self.snapshot.late():
             return True
         self.look_at(self.now + GO_ON_SECONDS)
         return False
@@ -204,10 +204,10 @@ class Draft:
 
     def dominated_by(self, job: Job) -> list[Job]:
         """Waiting jobs whose reservation this one may take over, least important first."""
-        lane = self.lane(job)
+        lane, priority = self.lane(job), job.priority
         queues = self._holders if lane is TOP else (lane.own,)
-        holders = (holder for queue in queues for holder in self.holders_in(queue))
-        return self.order.queue(holder for holder in holders if self.outranks(job, holder))[::-1]
+        lower = [holder for queue in queues for holder in self.holders_in(queue) if holder.priority < priority]
+        return self.order.queue(holder for holder in lower if self.order.more_important(job, holder))[::-1]
 
     @property
     def holders(self) -> Iterator[Collection[Job]]:

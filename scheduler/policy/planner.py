@@ -1,5 +1,6 @@
 """The planner: turns a world into a plan of what should change in it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,15 +24,26 @@ from scheduler.policy.start.backfill import HeadReservation
 from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
 
+#: A plan that takes longer preempts for no further job; the next one goes on.
+PREEMPTING_SECONDS_MAX = 2.0
+
+
+def _stopped_clock() -> float:
+    return 0.0
+
 
 class Planner:
     """Makes plans for one world after the other, and looks only at what changed since the last one.
 
-    A plan depends on the world, the moment and the settings alone, never on what the planner remembers.
+    A plan depends on the world, the moment and the settings alone, never on what the planner remembers. Only one that
+    takes too long may end early.
     """
 
-    def __init__(self, settings: PolicySettings) -> None:
+    def __init__(self, settings: PolicySettings, monotonic: Callable[[], float] = _stopped_clock) -> None:
+        """`monotonic`: a clock in seconds, for plans that end early; without one, none does."""
         self._settings = settings
+        self._monotonic = monotonic
+        self._late_at = 0.0
         self._snapshot: Snapshot | None = None
 
     def plan(self, world: World, now: float) -> Plan:
@@ -39,7 +51,11 @@ class Planner:
 
         `now` is in unix seconds. `waiting` names only the jobs whose reason differs from the one that they carry.
         """
+        self._late_at = self._monotonic() + PREEMPTING_SECONDS_MAX
         return plan_beside_others(world, now, lambda seen: self._plan_for(seen, now))
+
+    def _late(self) -> bool:
+        return self._monotonic() >= self._late_at
 
     def _plan_for(self, world: World, now: float) -> Plan:
         if self._settings.name != "elastic":
@@ -50,6 +66,7 @@ class Planner:
         snapshot, self._snapshot = self._snapshot, None  # what an error leaves half done is not used again
         if snapshot is None or not snapshot.follow(world, now):
             snapshot = Snapshot(world, now, self._settings)
+            snapshot.late = self._late
         made = decided(snapshot, lambda draft, backfill_gains: decide(draft, backfill_gains).kept_back).plan()
         snapshot.rollback()
         self._snapshot = snapshot

@@ -2,8 +2,10 @@
 
 import json
 
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.engine.board import Board, Known
 from scheduler.model.ids import JobId
+from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState
 from tests.world import World
 
@@ -73,3 +75,21 @@ def test_a_cleared_board_withdraws_everything(w: World) -> None:
     assert w.board.posting(job_id) is None
     assert w.board.known(job_id) is Known.NOT_LOADED
     assert Board().world is None
+
+
+def test_a_newcomer_that_is_lost_before_it_is_ready_is_no_longer_posted(w: World) -> None:
+    w.node("a", slots=1)
+    job_id = w.job("j", workers=(1, 2), behaviour=Behaviour(runtime=Runtime.ELASTIC, ready_seconds=30.0))
+    w.settle()
+    w.node("b", slots=1)
+    for _ in range(5):
+        w.tick()
+    before = w.get(job_id)
+    first, newcomer = before.workers
+    w.cluster.crash(newcomer.id)
+    w.tick()
+    after, posting = w.get(job_id), w.board.posting(job_id)
+    assert (before.state, before.generation) == (after.state, after.generation) == (JobState.RESIZING, 1)
+    assert posting is not None
+    assert newcomer.id not in posting.live
+    assert posting.live == {worker.id for worker in after.all_workers} >= {first.id}

@@ -215,3 +215,17 @@ def test_a_leader_that_has_a_lot_to_do_keeps_the_lead_and_one_that_hangs_does_no
     assert replica.engine.lease is not None
     told = (w.engine.report.error, w.engine.tick().error)
     assert any("replica leads in term 2" in (error or "") for error in told)
+
+
+def test_a_leader_keeps_the_lead_as_long_as_its_tick_comes_on(w: World) -> None:
+    w.node("a", slots=1)
+    w.tick()
+    job_id = w.job("j")
+    replica = Replica(w)
+    for _ in w.engine.steps():
+        for _ in range(20):
+            w.clock.advance(1)
+            w.engine.keep_lease()
+            assert replica.engine.tick().following
+    assert w.engine.report.error is None
+    assert w.get(job_id).state is JobState.STARTING

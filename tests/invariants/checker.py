@@ -11,7 +11,7 @@ from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.config import PolicySettings, Settings
 from scheduler.engine.absorb.exits import FAILURES
-from scheduler.engine.board import Board
+from scheduler.engine.board import Board, post
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.model.event import DECISIONS, Event, EventKind
 from scheduler.model.hosts import host_list
@@ -207,6 +207,7 @@ class InvariantChecker:
             if posting is None:
                 raise Broken("I9", f"job {job.id} has no posting")
             hold(posting.text == (hosts.text().encode() if hosts else b""), "I9", f"job {job.id}: {posting.text!r}")
+            hold(posting == post(job), "I9", f"job {job.id} has another posting than it had if it were made now")
             if hosts is not None:
                 key = (job.id, hosts.generation)
                 # a user may raise the minimum in the tick of the publication, or later; those that still work when

@@ -1,7 +1,9 @@
 """A planner that remembers makes the plans of one that does not, whatever happened between them."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -15,7 +17,8 @@ from scheduler.model.node import Node
 from scheduler.model.plan import StopJob
 from scheduler.model.speed import after_report
 from scheduler.policy import draft
-from scheduler.policy.planner import Planner, plan
+from scheduler.policy.checks.plan import check_plan
+from scheduler.policy.planner import PREEMPTING_SECONDS_MAX, Planner, plan
 from tests.policy.drawn_worlds import clusters, random_fields
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, Cluster, enact
 
@@ -166,14 +169,51 @@ HAPPENINGS: tuple[Happening, ...] = (
 )
 
 
-def test_one_pass_takes_for_so_many_jobs_only_and_the_next_ones_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft, "TAKERS_MAX", 2)
+def test_a_wave_is_decided_whole_however_many_jobs_it_has() -> None:
+    c = Cluster().node("a", 300)
+    for number in range(1, 301):
+        c.running(number, {"a": 1})
+        c.waiting(1000 + number, priority=5)
+    made = c.step()
+    assert len([action for action in made.actions if isinstance(action, StopJob)]) == 300
+    assert made.next_look_at is None
+
+
+def test_a_plan_that_takes_long_takes_for_few_jobs_and_the_next_ones_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft, "TAKERS_MIN", 2)
     c = Cluster().node("a", 5)
     for number in range(1, 6):
         c.running(number, {"a": 1})
         c.waiting(10 + number, priority=5)
-    made = c.step()
+    planner = Planner(c.settings, always_late())
+    made = planner.plan(c.world(), c.now)
     assert [action.job_id for action in made.actions if isinstance(action, StopJob)] == [4, 5]
     assert made.next_look_at == c.now + draft.GO_ON_SECONDS
-    c.settle()
+    go_on(c, planner)
     assert [c.size(number) for number in range(11, 16)] == [1] * 5
+
+
+@given(clusters(shapes=(1, 1, 2, 3), queue_max=8))
+def test_plans_that_end_early_break_nothing_and_come_to_where_nothing_is_left_to_do(c: Cluster) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(draft, "TAKERS_MIN", 1)
+        go_on(c, Planner(c.settings, always_late()))
+    assert not plan(c.world(), c.now, c.settings).actions
+
+
+def always_late() -> Callable[[], float]:
+    """A clock that passes the end of a plan between any two looks."""
+    return partial(next, itertools.count(0.0, PREEMPTING_SECONDS_MAX))
+
+
+def go_on(c: Cluster, planner: Planner) -> None:
+    """Plan and do what is planned until nothing is left to do."""
+    for _ in range(50):
+        before = dict(c.jobs)
+        made = planner.plan(c.world(), c.now)
+        assert list(check_plan(c.world(), made, c.now, c.settings)) == []
+        enact(c, made)
+        if not made.actions and c.jobs == before:
+            return
+        c.now += 60.0
+    raise AssertionError(f"not settled: {made}")

@@ -3,11 +3,15 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Release, Reserve, Start, StopJob
+from scheduler.policy.planner import plan
+from scheduler.policy.preempt import victim_batch
+from tests.policy.drawn_worlds import clusters
 from tests.policy.expected import VICTIMS, shrink
 from tests.policy.worlds import CORDONED, NOW, Cluster
 
@@ -169,3 +173,11 @@ def test_a_reservation_that_cannot_be_completed_is_decided_anew() -> None:
     assert c.actions() == [Release(2)]
     c = Cluster().node("a", 3).stray(9, "a", [0, 1, 2]).waiting(2, reservation=(("a", 1),), workers=(2, 2))
     assert c.actions() == [Reserve(2, (("a", 2),))]
+
+
+@given(clusters(queue_max=4))
+def test_it_does_not_matter_how_many_victims_are_looked_at_together(c: Cluster) -> None:
+    made = plan(c.world(), c.now, c.settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(victim_batch, "FIRST_VICTIMS", 1)
+        assert plan(c.world(), c.now, c.settings) == made

@@ -106,7 +106,8 @@ class DirtyJobs:
         """Whether the report changes a settled job: by missing members, or by its progress, kept at intervals."""
         if report.missed is not None:
             return True
-        if not any(w.rank == 0 and w.id == report.worker_id for w in job.workers):
+        first = next((w for w in job.workers if w.rank == 0), None)  # mostly the oldest one
+        if first is None or first.id != report.worker_id:
             return False
         return progress_is_due(job, report, now, self._settings.progress_interval_seconds)
 

@@ -10,7 +10,7 @@ from scheduler.engine.changeset import Changeset
 from scheduler.engine.state.lifecycle import ask_to_leave, begin_stop
 from scheduler.engine.state.membership import settle
 from scheduler.model.event import Cause, EventKind
-from scheduler.model.ids import JobId, NodeName, worker_id
+from scheduler.model.ids import NodeName, worker_id
 from scheduler.model.job import Job, Placement
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
@@ -130,25 +130,37 @@ def _add_fixed_group(changeset: Changeset, job: Job, action: Start, slots: "_Slo
     group = job.spec.fixed
     if group is None:
         return
+    names = [name for name, count in action.fixed for _ in range(count)]
     workers = [
-        _add_worker(changeset, job.id, name, group.shape, slots.take(name, group.shape.slots, False), index)
-        for index, name in enumerate(name for name, count in action.fixed for _ in range(count))
+        _new_worker(
+            changeset,
+            job,
+            job.next_ordinal + index,
+            name,
+            group.shape,
+            slots.take(name, group.shape.slots, False),
+            index,
+        )
+        for index, name in enumerate(names)
     ]
     hosts = tuple(f"{worker.host}:{ports.take(job)}" for worker in workers)
-    changeset.put(replace(changeset.the_job(job.id), fixed_hosts=hosts))
+    starting = replace(changeset.the_job(job.id), next_ordinal=job.next_ordinal + len(workers), fixed_hosts=hosts)
+    changeset.put_workers(starting, workers)
 
 
 def _add_workers(changeset: Changeset, action: Start | Grow, slots: "_Slots") -> None:
-    shape = changeset.the_job(action.job_id).shape
-    for name, count in action.placement:
-        for _ in range(count):
-            chosen = slots.take(name, shape.slots, action.shared)
-            _add_worker(changeset, action.job_id, name, shape, chosen, shared=action.shared)
+    job = changeset.the_job(action.job_id)
+    workers = []
+    for ordinal, name in enumerate((name for name, count in action.placement for _ in range(count)), job.next_ordinal):
+        taken = slots.take(name, job.shape.slots, action.shared)
+        workers.append(_new_worker(changeset, job, ordinal, name, job.shape, taken, shared=action.shared))
+    changeset.put_workers(replace(job, next_ordinal=job.next_ordinal + len(workers)), workers)
 
 
-def _add_worker(
+def _new_worker(
     changeset: Changeset,
-    job_id: JobId,
+    job: Job,
+    ordinal: int,
     name: NodeName,
     shape: WorkerShape,
     slot_ids: tuple[int, ...],
@@ -156,12 +168,12 @@ def _add_worker(
     *,
     shared: bool = False,
 ) -> Worker:
-    job, node = changeset.the_job(job_id), changeset.node(name)
+    node = changeset.node(name)
     assert node is not None, "the planner places on known nodes"
-    worker = Worker(
-        id=worker_id(job_id, job.next_ordinal),
-        job_id=job_id,
-        ordinal=job.next_ordinal,
+    return Worker(
+        id=worker_id(job.id, ordinal),
+        job_id=job.id,
+        ordinal=ordinal,
         node=name,
         host=node.host,
         slot_ids=slot_ids,
@@ -171,9 +183,6 @@ def _add_worker(
         shared=shared,
         fixed_index=fixed_index,
     )
-    changeset.put(replace(job, next_ordinal=job.next_ordinal + 1))
-    changeset.put_worker(worker)
-    return worker
 
 
 def _describe(action: Placing) -> str:

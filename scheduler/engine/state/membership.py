@@ -87,20 +87,20 @@ def _publish(changeset: Changeset, job: Job, members: tuple[Worker, ...]) -> Job
     generation = job.generation + 1
     ranks = {worker.id: rank for rank, worker in enumerate(members)}
     at_once = not job.spec.runtime.reports  # nothing re-forms: being listed is being a member
+    changed = []
     for worker in job.workers:
         rank = ranks.get(worker.id)
         reported = generation if rank is not None and at_once else worker.reported_generation
         if rank != worker.rank or reported != worker.reported_generation:
-            changeset.put_worker(replace(worker, rank=rank, reported_generation=reported))
+            changed.append(replace(worker, rank=rank, reported_generation=reported))
     first = job.state is JobState.STARTING
-    job = changeset.put(
-        replace(
-            changeset.the_job(job.id),
-            generation=generation,
-            published_size=len(members),
-            last_resize_at=job.last_resize_at if first else changeset.now,
-        )
+    published = replace(
+        job,
+        generation=generation,
+        published_size=len(members),
+        last_resize_at=job.last_resize_at if first else changeset.now,
     )
+    job = changeset.put_workers(published, changed)
     hosts = host_list(job)
     assert hosts is not None, "a job with members in a published state has a list"
     changeset.publish(hosts)

@@ -266,7 +266,8 @@ def _needed_on(trial: Trial, i: int, candidates: list[Taking], left: dict[int, i
 
 def _take_whole(trial: Trial, victim_order: VictimOrder, shrinkable_order: VictimOrder) -> None:
     """Take all that shrinking gives, and then whole jobs; each part in order of its own costs."""
-    takings = VictimBatch(victim_order, trial.request).all_until_enough(trial) or []
+    batches = growing(victim_order, trial.request, VictimOrder.stopping_first)
+    takings = next(filter(None, (batch.all_until_enough(trial) for batch in batches)), [])
     ids = shrinkable_order.victim_table.table["job"][shrinkable_order.records].tolist()
     place = {job_id: k for k, job_id in enumerate(ids)}
     whole = len(place)

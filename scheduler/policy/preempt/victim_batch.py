@@ -4,7 +4,7 @@ The number of victims needed for a job to fit is found for all of them at once; 
 one by one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -18,13 +18,17 @@ from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, sta
 FIRST_VICTIMS, _FACTOR = 32, 4
 
 
-def growing(victim_order: VictimOrder, request: Request) -> Iterator["VictimBatch"]:
+def growing(
+    victim_order: VictimOrder,
+    request: Request,
+    first: Callable[[VictimOrder, int], VictimOrder] = VictimOrder.first,
+) -> Iterator["VictimBatch"]:
     """Batches of the first victims, ever larger, up to all of them."""
     size = FIRST_VICTIMS
-    yield VictimBatch(victim_order.first(size), request)
+    yield VictimBatch(first(victim_order, size), request)
     while size < len(victim_order.records):
         size *= _FACTOR
-        yield VictimBatch(victim_order.first(size), request)
+        yield VictimBatch(first(victim_order, size), request)
 
 
 class VictimBatch:

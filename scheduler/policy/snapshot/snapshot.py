@@ -3,7 +3,7 @@
 A draft changes two parts of it, the ledger and the victim table. Both note their changes in the snapshot's journal.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -34,6 +34,8 @@ class Snapshot:
     def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
         self.world = world
         self.settings = settings
+        #: Whether the plan has taken so long that it leaves to the next one what may wait.
+        self.late: Callable[[], bool] = lambda: False
         self.order = Order(now, settings)
         self.tree = Tree(world.queues)
         self._journal = Journal()

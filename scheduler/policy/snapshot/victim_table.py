@@ -278,6 +278,18 @@ class VictimOrder:
             whole=self.whole[:count],
         )
 
+    def stopping_first(self, count: int) -> "VictimOrder":
+        """The first `count` victims, and behind them those that may lose workers without being stopped: only these."""
+        first = np.arange(len(self.records)) < count
+        kept = first | (self.spare > 0)
+        return replace(
+            self,
+            records=self.records[kept],
+            equal=self.equal[kept],
+            spare=self.spare[kept],
+            whole=(self.whole & first)[kept],
+        )
+
     def before(self, other: "VictimOrder") -> "VictimOrder":
         """These victims, then those of the other order."""
         return replace(
