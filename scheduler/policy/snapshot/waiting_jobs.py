@@ -53,6 +53,10 @@ class JobClass:
         """Workers that all of them want together, where nodes hold `most` of one job."""
         return sum(min(each, most) * number for each, number in self.maxima.items())
 
+    def carries_other_than(self, said: Waiting) -> bool:
+        """Whether any of them carries another reason than this one."""
+        return len(self._carrying) > 1 or (said.reason, said.for_job) not in self._carrying
+
     def carrying_other_than(self, said: Waiting) -> Iterator[tuple[Carried, list[JobId]]]:
         """Jobs, by id, that carry another reason than this one; those without a reason come first."""
         for carried in sorted(self._carrying, key=_first_reasons_first):
