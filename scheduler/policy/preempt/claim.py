@@ -27,6 +27,18 @@ from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, sur
 _Loser = tuple[str, int]
 
 
+class _Left(dict[_Loser, float]):
+    """Slots that accounts may still lose: at first, what they hold beyond what they are entitled to."""
+
+    def __init__(self, shares: Shares) -> None:
+        super().__init__()
+        self._shares = shares
+
+    def __missing__(self, loser: _Loser) -> float:
+        self[loser] = left = self._shares.beyond(*loser)
+        return left
+
+
 class Claim:
     """What one job may take, as the draft stands."""
 
@@ -47,9 +59,7 @@ class Claim:
         #: All of them: none where it may take nothing from other queues.
         self.depths = self._entitled | self._guaranteed | self._of_type
         self._losers_of: dict[tuple[Lane, int], list[_Loser]] = {}
-        #: Slots that accounts may still lose.
-        self._left: dict[_Loser, float] = {}
-
+        self._left = _Left(shares)
         #: Jobs whose reservations it may take over, if queues may lose so much; the last in the queue first.
         self._holders: list[Job] = draft.order.queue(self._find_holders())[::-1] if self.depths else []
 
@@ -59,7 +69,7 @@ class Claim:
         `stops_below`: for a guarantee, it also stops jobs that leave their queue less than what this is entitled to.
         """
         claim = copy(self)
-        claim._left, claim._stops_below = {}, stops_below
+        claim._left, claim._stops_below = _Left(self._shares), stops_below
         return claim
 
     def reservations(self) -> Iterator[Taking]:
@@ -116,12 +126,15 @@ class Claim:
         """How many workers above its minimum each of these may lose, one after the other, until `most` lose any."""
         found: list[int] = []
         victims, nothing_left = 0, set[tuple[int, int]]()
-        for k in candidates.tolist():
-            lane, kind, slots = int(by_lane.lane[k]), int(by_lane.kind[k]), int(by_lane.slots[k])
-            left = self._least_left(by_lane.lanes[lane], kind) if (lane, kind) not in nothing_left else 0
+        columns = (by_lane.lane, by_lane.kind, by_lane.slots, surplus)
+        for lane, kind, slots, spare in zip(*(column[candidates].tolist() for column in columns), strict=True):
+            if not spare or (lane, kind) in nothing_left:
+                found.append(0)
+                continue
+            left = self._least_left(by_lane.lanes[lane], kind)
             if not left:
                 nothing_left.add((lane, kind))
-            found.append(min(int(surplus[k]), left // max(slots, 1)))
+            found.append(min(spare, left // max(slots, 1)))
             if found[-1]:
                 self._lose(by_lane.lanes[lane], kind, found[-1] * slots)
                 victims += 1
@@ -163,15 +176,11 @@ class Claim:
 
     def _least_left(self, lane: Lane, kind: int) -> int:
         """Slots of nodes of this kind that the lane may still lose."""
-        return max(math.floor(min(map(self._left_of, self._losers(lane, kind)))), 0)
+        return max(math.floor(min(map(self._left.__getitem__, self._losers(lane, kind)))), 0)
 
     def _lose(self, lane: Lane, kind: int, slots: int) -> None:
         for loser in self._losers(lane, kind):
-            self._left[loser] = self._left_of(loser) - slots
-
-    def _left_of(self, loser: _Loser) -> float:
-        left = self._left.get(loser)
-        return self._shares.beyond(*loser) if left is None else left
+            self._left[loser] -= slots
 
     def _losers(self, lane: Lane, kind: int) -> list[_Loser]:
         """What counts the loss of slots of nodes of this kind."""
