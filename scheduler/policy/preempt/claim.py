@@ -97,12 +97,10 @@ class Claim:
         """
         draft, table = self._draft, self._draft.victim_table.table
         everybody = draft.victim_table.in_turn(draft.now, shrink=shrinkable)
-        part, left = (each[by_lane.lane, by_lane.kind] for each in self._parts(by_lane))
-        may_lose = useful & by_lane.counted & (part > 0.0)
-        if shrinkable:  # a worker at least
-            may_lose &= (surplus(table) > 0) & (left >= by_lane.slots)
-        candidates = everybody[may_lose[everybody]]
-        candidates = candidates[np.argsort(-part[candidates], kind="stable")]
+        part, left = self._parts(by_lane)
+        candidates = everybody[self._may_lose_any(by_lane, useful, part, left, shrinkable=shrinkable)[everybody]]
+        held = part[by_lane.lane[candidates], by_lane.kind[candidates]]
+        candidates = candidates[np.argsort(-held, kind="stable")]
         spare = self._spare(by_lane, candidates, surplus(table), most)
         candidates = candidates[: len(spare)]
         whole = np.zeros(len(candidates), np.bool_)
@@ -116,11 +114,26 @@ class Claim:
             draft.victim_table, candidates[gives], equal, spare[gives], whole[gives], None, draft.ledger.own
         )
 
-    def finds_any(self, by_lane: LaneTable) -> bool:
-        """Whether jobs of other queues have something that it may take."""
+    def finds_any(self, by_lane: LaneTable, useful: Bools) -> bool:
+        """Whether jobs of other queues have something that it may take; `useful`: see `victims`."""
         if not self.depths:
             return False
-        return bool(self._parts(by_lane)[0].any()) or next(self.reservations(), None) is not None
+        shrinkable = not self.stops_for_a_guarantee and self._draft.settings.fair_stop_seconds is None
+        gives = self._may_lose_any(by_lane, useful, *self._parts(by_lane), shrinkable=shrinkable)
+        return bool(gives.any()) or next(self.reservations(), None) is not None
+
+    def _may_lose_any(
+        self, by_lane: LaneTable, useful: Bools, part: Floats, left: Floats, *, shrinkable: bool
+    ) -> Bools:
+        """By record: whether the job helps, and its lane may lose something of it; if shrinkable, a worker at least.
+
+        `part`, `left`: see `_parts`.
+        """
+        table, cells = self._draft.victim_table.table, (by_lane.lane, by_lane.kind)
+        may_lose = useful & by_lane.counted & (part[cells] > 0.0)
+        if shrinkable:
+            may_lose &= (surplus(table) > 0) & (left[cells] >= by_lane.slots)
+        return may_lose
 
     def _spare(self, by_lane: LaneTable, candidates: Ints, surplus: Ints, most: int | None) -> Ints:
         """How many workers above its minimum each of these may lose, one after the other, until `most` lose any."""

@@ -165,13 +165,12 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
         return
     lane = draft.lane(job)
     claim = Claim(draft, shares, lane, counts)
-    if not claim.finds_any(by_lane):
-        yield from _ways_by_importance(taker) if by_importance else ()
-        return
-
     useful, together = victims.useful(request), by_importance and promised_at is None
     if promised_at is not None:
         useful &= victims.holding_beyond(promised_at)
+    if not claim.finds_any(by_lane, useful):
+        yield from _ways_by_importance(taker) if by_importance else ()
+        return
 
     def attempt(
         way: Callable[..., None],

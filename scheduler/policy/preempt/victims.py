@@ -38,6 +38,11 @@ class Victims:
         self._donors: dict[tuple[str, int], EqualDonors] = {}
         #: By the function that made them and its arguments.
         self._bounds: dict[tuple[object, ...], FitBounds] = {}
+        #: By the nodes of a request, which records hold something there; and the openings of the draft at that time.
+        self._useful: dict[tuple[FeasibleNodes, ...], Bools] = {}
+        self._useful_at = draft.openings
+        #: The moment for which `holding_beyond` was asked last, and what it found.
+        self._holding: tuple[float, Bools] | None = None
         #: How many jobs had grown, and which records had not.
         self._not_grown: tuple[int, Bools] | None = None
 
@@ -77,17 +82,24 @@ class Victims:
 
     def useful(self, request: Request) -> Bools:
         """By record: whether the job did not grow in this draft, and holds something on nodes of the request."""
-        owner, pieces = self._victim_table.pieces_of(self._victim_table.table)
-        useful = np.zeros(len(self._victim_table.table), np.bool_)
-        useful[owner[request.mask[pieces[:, WHERE]]]] = True
-        return useful & self._open
+        if self._useful_at != self._draft.openings:
+            self._useful.clear()
+            self._useful_at = self._draft.openings
+        nodes = tuple(part.feasible for part in request.parts)
+        if nodes not in self._useful:
+            owner, pieces = self._victim_table.pieces_of(self._victim_table.table)
+            useful = self._useful[nodes] = np.zeros(len(self._victim_table.table), np.bool_)
+            useful[owner[request.mask[pieces[:, WHERE]]]] = True
+        return self._useful[nodes] & self._open
 
     def holding_beyond(self, when: float) -> Bools:
         """By record: whether no time limit ends the job by then; all, where that is never."""
-        ended = {job_id for end, job_id in self._draft.usages.endings if end <= when < math.inf}
-        holding = np.ones(len(self._victim_table.table), np.bool_)
-        holding[[self._victim_table.at(job_id) for job_id in ended if job_id in self._victim_table]] = False
-        return holding
+        if self._holding is None or self._holding[0] != when:
+            ended = {job_id for end, job_id in self._draft.usages.endings if end <= when < math.inf}
+            holding = np.ones(len(self._victim_table.table), np.bool_)
+            holding[[self._victim_table.at(job_id) for job_id in ended if job_id in self._victim_table]] = False
+            self._holding = when, holding
+        return self._holding[1]
 
     def _less_important(self, job: Job, everybody: Ints) -> Ints:
         """Records of jobs that are less important than this one, in order."""
