@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-#: Before and after now; so long that none is near its end.
+#: Before and after now; far enough that none is near its end.
 _VALID = timedelta(days=30)
 
 

@@ -33,7 +33,8 @@ from scheduler.cli.exits import Exit
 _HELP = (
     "Submit and manage training jobs on the elastic GPU scheduler.\n\n"
     "All commands except serve, simulate and db connect to the daemon: at --url or SCHED_URL if set, else at the "
-    "address of sched login, else at that in daemon.json in the state directory, else at http://127.0.0.1:8470.\n\n"
+    "address of sched login, else at that in daemon.json in the state directory, else, unless that directory is given, "
+    "at http://127.0.0.1:8470.\n\n"
     "JOB is the id or the name of a job. A name selects the job that has not ended, or else the newest one."
 )
 _STATUSES = "\b\nExit status:\n" + "\n".join(f"{status.value:>5}  {status.meaning}" for status in Exit)

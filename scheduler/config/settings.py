@@ -48,7 +48,7 @@ class PolicySettings(Section):
     fair_stop_seconds: Seconds | None = Field(
         default=None,
         description="A queue below its share, though not below its guarantee, makes jobs of queues above theirs shrink."
-        " After so long a run it may also stop them; unset: never.",
+        " After a run of this length it may also stop them; unset: never.",
     )
     usage_half_life_seconds: Seconds = Field(
         default=0.0,

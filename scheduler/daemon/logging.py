@@ -38,6 +38,8 @@ def configure_logging(*, as_json: bool | None = None) -> None:
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("scheduler").setLevel(logging.INFO)
+    # what is wrong with a request is told to its sender: written here, anybody could fill the disk with it
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 def _with_trace(

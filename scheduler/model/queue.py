@@ -32,7 +32,7 @@ class Queue:
     weight: float = 1.0
     #: Whether what the queue has is divided among its users, all of one weight.
     share_users: bool = False
-    #: Slots that one user may hold in it; None: as many as the queue.
+    #: Slots that one user may hold in it; None: up to the queue's own limit.
     user_limit: int | None = None
     #: The highest priority that its jobs may have; None: any.
     priority_max: int | None = None

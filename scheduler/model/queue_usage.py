@@ -17,7 +17,7 @@ def decayed(slot_seconds: float, at: float, now: float, half_life_seconds: float
 
 
 def accrued(slots: float, at: float, now: float, half_life_seconds: float) -> float:
-    """What it counts now that so many slots have been held since a moment `at`."""
+    """What it counts now that this number of slots has been held since a moment `at`."""
     if half_life_seconds <= 0:
         return 0.0
     return -slots * half_life_seconds / _LN2 * math.expm1(-_LN2 * max(0.0, now - at) / half_life_seconds)

@@ -164,7 +164,7 @@ class Draft:
         self.count(job, self.amounts(job, node_counts))
 
     def amounts(self, job: Job, node_counts: NodeCounts) -> list[tuple[int, Amount]]:
-        """Amounts of so many workers of the job, by position."""
+        """Amounts of this many workers of the job, by position."""
         return [piece for i, n in node_counts.items() for piece in self.ledger.spread(i, needs(job.shape, n))]
 
     def shrink(self, job: Job, workers: tuple[Worker, ...], reason: LeaveReason, for_job: JobId | None = None) -> None:

@@ -11,11 +11,13 @@ from scheduler.cli.client.connection import (
     DEFAULT_STATE_DIR,
     DEFAULT_URL,
     NOBODY_THERE,
+    SOCKET_FILE,
     connection_to,
     find_daemon,
 )
 from scheduler.cli.exits import Unreachable
 from scheduler.config import Settings
+from scheduler.daemon import local_socket
 from scheduler.errors import InvalidInput, UserError
 
 
@@ -23,10 +25,22 @@ def test_defaults_are_those_of_the_daemon() -> None:
     settings = Settings()
     assert settings.state_dir == DEFAULT_STATE_DIR
     assert f"http://{settings.http.host}:{settings.http.port}" == DEFAULT_URL
+    assert local_socket.SOCKET_FILE == SOCKET_FILE
 
 
-def test_the_address_is_the_given_one_else_the_written_one_else_the_default(tmp_path: Path) -> None:
-    assert find_daemon(None, None, tmp_path).url == DEFAULT_URL
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The state directory of a user who gives none."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    directory = tmp_path / ".sched"
+    directory.mkdir()
+    return directory
+
+
+def test_the_address_is_the_given_one_else_the_written_one_else_the_default(home: Path, tmp_path: Path) -> None:
+    assert find_daemon(None, None, None, system_socket=tmp_path / "none").url == DEFAULT_URL
+    (home / "daemon.json").write_text(json.dumps({"url": "http://127.0.0.1:1235"}))
+    assert find_daemon(None, None, None).url == "http://127.0.0.1:1235"
     (tmp_path / "daemon.json").write_text(json.dumps({"url": "http://127.0.0.1:1234/", "pid": 1}))
     found = find_daemon(None, None, tmp_path)
     assert (found.url, found.origin) == ("http://127.0.0.1:1234", f"from {tmp_path / 'daemon.json'}")
@@ -38,6 +52,7 @@ def test_a_token_that_no_header_can_carry_is_refused_where_it_stands(token: str,
     with pytest.raises(InvalidInput, match=r"SCHED_TOKEN: the token must consist of printable ASCII"):
         find_daemon("http://elsewhere:1", token, tmp_path)
     (tmp_path / "token").write_text(token)
+    (tmp_path / "daemon.json").write_text(json.dumps({"url": "http://127.0.0.1:1"}))
     with pytest.raises(InvalidInput, match=r"/token: the token must consist of printable ASCII"):
         find_daemon(None, None, tmp_path)
 
@@ -50,9 +65,19 @@ def test_a_proxy_that_cannot_be_used_is_one_line(proxy: str, tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 3}', "\x00\xff"])
-def test_a_broken_daemon_file_counts_as_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "daemon.json").write_bytes(text.encode("latin-1"))
-    assert find_daemon(None, None, tmp_path).url == DEFAULT_URL
+def test_a_broken_daemon_file_counts_as_none(home: Path, tmp_path: Path, text: str) -> None:
+    (home / "daemon.json").write_bytes(text.encode("latin-1"))
+    assert find_daemon(None, None, None, system_socket=tmp_path / "none").url == DEFAULT_URL
+
+
+def test_a_daemon_of_another_state_directory_than_the_given_one_is_not_asked(home: Path, tmp_path: Path) -> None:
+    (home / "daemon.json").write_text(json.dumps({"url": "http://127.0.0.1:1235"}))
+    for token in (None, "0123456789abcdef"):
+        found = find_daemon(None, token, tmp_path)
+        assert found.url == f"unix://{tmp_path / 'sched.sock'}"
+        with pytest.raises(Unreachable, match=r"no daemon answers at unix:.* start one with"):
+            Client(found).get("/v1/jobs")
+    assert find_daemon("http://127.0.0.1:1235", None, tmp_path).url == "http://127.0.0.1:1235"
 
 
 def test_the_token_file_is_for_this_machine_only(tmp_path: Path) -> None:
@@ -95,7 +120,10 @@ def test_why_a_socket_cannot_be_used_is_said(tmp_path: Path) -> None:
         return connection_to(f"unix://{path}", None).why_not()
 
     assert why(tmp_path / "none") == NOBODY_THERE
-    assert why(tmp_path / ("d" * 120)) == "AF_UNIX path too long"
+    long = tmp_path / ("d" * 120)
+    assert why(long) == NOBODY_THERE
+    long.touch()
+    assert why(long) == "AF_UNIX path too long"
     path = tmp_path / "full"
     with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as first:
         listening.bind(str(path))
@@ -103,7 +131,7 @@ def test_why_a_socket_cannot_be_used_is_said(tmp_path: Path) -> None:
         first.connect(str(path))
         assert why(path) in (None, "the daemon does not answer: check its log")
     with pytest.raises(Unreachable, match="AF_UNIX path too long"):
-        Client(connection_to(f"unix://{tmp_path / ('d' * 120)}", None)).get("/v1/jobs")
+        Client(connection_to(f"unix://{long}", None)).get("/v1/jobs")
 
 
 def test_a_socket_may_be_given_as_an_address(tmp_path: Path) -> None:
@@ -127,7 +155,7 @@ def test_who_has_no_daemon_and_gives_nothing_asks_that_of_the_machine(
         assert (found.url, found.socket, found.token) == (f"unix://{machine}", machine, None)
         assert find_daemon("http://127.0.0.1:1", None, None, system_socket=machine).socket is None
         assert find_daemon(None, "given", None, system_socket=machine).socket is None
-        assert find_daemon(None, None, tmp_path, system_socket=machine).socket is None
+        assert find_daemon(None, None, tmp_path, system_socket=machine).socket == tmp_path / SOCKET_FILE
         (tmp_path / ".sched").mkdir()
         (tmp_path / ".sched" / "daemon.json").write_text(json.dumps({"url": "http://127.0.0.1:2", "pid": 1}))
         assert find_daemon(None, None, None, system_socket=machine).url == "http://127.0.0.1:2"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scheduler.cli.input.quantities import duration_seconds, memory_mib, moment, pairs, workers_range
+from scheduler.cli.input.quantities import duration_seconds, memory_mib, moment, pairs, past_moment, workers_range
 from scheduler.errors import InvalidInput
 
 
@@ -109,3 +109,17 @@ def test_workers_are_a_number_or_a_range() -> None:
     assert workers_range("1..4", "--workers") == (1, 4)
     with pytest.raises(InvalidInput, match="use 4, or 1-4 for an elastic job"):
         workers_range("-4", "--workers")
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("now", 1e9),
+        ("1h", 1e9 - 3600),
+        ("99999d", 0.0),
+        ("1969-07-20", 0.0),
+        ("2001-09-09T00:00+00:00", 999_993_600.0),
+    ],
+)
+def test_a_moment_of_the_past_is_an_age_or_a_date_and_not_before_clocks_began(text: str, at: float) -> None:
+    assert past_moment(text, "--since", 1e9) == at

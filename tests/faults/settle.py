@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SETTLE_SECONDS_MAX = 3000.0
 #: Until the world may be at rest for the first time, and from one look at it to the next.
 FIRST_STEP_SECONDS, STEP_SECONDS = 30.0, 10.0
-#: From then on users cancel jobs at work that need at least so long: waiting for these shows nothing new.
+#: From then on users cancel jobs at work that need at least this time: waiting for these shows nothing new.
 PATIENCE_SECONDS, LONG_SECONDS = 60.0, 100.0
 STILL_TICKS = 5
 _OPEN = JobFilter(states=tuple(state for state in JobState if state not in TERMINAL_STATES))
@@ -168,7 +168,7 @@ def _type_is_limited(run: "Run", job: Job, node: Node) -> bool:
 
 
 def _is_limited(run: "Run", job: Job, node: Node, slots: int) -> bool:
-    """Whether a limit of its queues for the node's type is below so many slots."""
+    """Whether a limit of its queues for the node's type is below this many slots."""
     world = run.engine.world
     if world is None or not world.queues or run.settings.policy.name != "elastic":
         return False

@@ -8,7 +8,7 @@ from tests.http.site import Site
 
 
 def plant(site: Site, count: int, slots: int) -> list[str]:
-    """Create so many queues in three levels; the paths of those that contain no other."""
+    """Create this many queues in three levels; the paths of those that contain no other."""
     planted = queues(count, slots)
     for queue in planted:
         site.store.set_queue(queue.path, lambda _, queue=queue: queue, site.clock.now(), anew=True)

@@ -131,7 +131,7 @@ class InvariantChecker:
         if report.error is None:
             self._decided_at, self._decided_by = now, self._world.settings.policy
             self._no_lasting_inversion(snapshot, order, now)
-            self._limits.after_tick(snapshot, self._world.settings.policy, at)
+            self._limits.after_tick(snapshot, self._world.settings.policy, at, self._revision())
             self._bookings.after_tick(snapshot, self._world.settings.policy, at, now)
             self._others.after_tick(snapshot, self._world.settings.policy, cluster.foreign, now)
         self._no_job_is_lost(snapshot, without)

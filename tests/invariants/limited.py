@@ -14,18 +14,24 @@ class LimitsHold:
     """Remembers which workers there were.
 
     Not judged: worlds with bookings, whose jobs are above all queues while open, and with held jobs, which come
-    back with what they have.
+    back with what they have; and what came of several commits of which nobody saw the first, as after it a limit may
+    have been lowered.
     """
 
     def __init__(self) -> None:
         self._before: tuple[Job, ...] = ()
         self._limits: frozenset[Key] = frozenset()
         self._policy: PolicySettings | None = None
+        self._commits = 0
 
-    def after_tick(self, snapshot: Snapshot, settings: PolicySettings, at: float) -> None:
-        """Raise `Broken` with the queue that holds more than its limit, and more than before; `at` in unix seconds."""
-        before, judged = self._before, self._limits if settings == self._policy else frozenset()
-        self._limits, self._policy = frozenset(), settings
+    def after_tick(self, snapshot: Snapshot, settings: PolicySettings, at: float, commits: int) -> None:
+        """Raise `Broken` with the queue that holds more than its limit, and more than before.
+
+        `at`: in unix seconds; `commits`: how many there have been.
+        """
+        seen = settings == self._policy and commits <= self._commits + 1
+        before, judged = self._before, self._limits if seen else frozenset()
+        self._limits, self._policy, self._commits = frozenset(), settings, commits
         if settings.name != "elastic" or snapshot.bookings or snapshot.held or snapshot.withheld:
             return
         accounts, jobs = Accounts(snapshot, at, settings), tuple(snapshot.active.values())

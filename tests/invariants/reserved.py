@@ -8,7 +8,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.job_state import JobState, StopReason
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import Stray
@@ -69,7 +69,7 @@ def _fits(snapshot: Snapshot, name: NodeName, held: _Amount, stays: _Amount) -> 
 
 
 def _add_held(held: dict[NodeName, _Amount], job: Job, most: Mapping[tuple[NodeName, bool], int] | None = None) -> None:
-    """Add what is held for the job: for at most so many workers on each node, fixed ones (True) or others."""
+    """Add what is held for the job: for at most this many workers on each node, fixed ones (True) or others."""
     group = job.spec.fixed
     parts = [(name, count, False, job.shape, job.reservation_shared) for name, count in job.reservation]
     if group is not None:
@@ -173,11 +173,20 @@ def _excused_by_queues(job: Job, then: Snapshot, snapshot: Snapshot) -> bool:
     """Whether rules of queues keep the job from what was held, or changed, or another queue or user may have it now."""
     if job.wait_reason in LIMITS_OF_QUEUES or snapshot.queues != then.queues:
         return True
+    if job.wait_reason is WaitReason.NOT_GUARANTEED and _wanting(job, snapshot) - _wanting(job, then):
+        return True
     others = (
         o for o in (*snapshot.active.values(), *snapshot.queued.values()) if whose(o, snapshot) != whose(job, snapshot)
     )
     known = {job.id: job for job in (*then.active.values(), *then.queued.values())}
     return any(_got_some(other, known.get(other.id)) for other in others)
+
+
+def _wanting(job: Job, snapshot: Snapshot) -> set[tuple[JobId, int]]:
+    """Jobs of other queues or users that want slots, and their most workers: what is guaranteed follows them."""
+    active = (each for each in snapshot.active.values() if each.state in RESIZABLE_STATES)
+    others = (o for o in (*active, *snapshot.queued.values()) if whose(o, snapshot) != whose(job, snapshot))
+    return {(other.id, other.max_workers) for other in others}
 
 
 def _got_some(job: Job, before: Job | None) -> bool:

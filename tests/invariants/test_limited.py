@@ -13,12 +13,12 @@ def cluster(workers: int, gpu_type: str | None = "h100") -> Cluster:
     return c.running(1, {"a": workers}, workers=(1, 8), queue="lab")
 
 
-def stays_within(*looks: Cluster) -> bool:
-    """Whether the check lets pass that one of these follows the other."""
+def stays_within(*looks: Cluster, commits: int = 1) -> bool:
+    """Whether the check lets pass that one of these follows the other, after this number of commits."""
     limits = LimitsHold()
     try:
-        for c in looks:
-            limits.after_tick(c.world(), c.settings, c.now)
+        for number, c in enumerate(looks, 1):
+            limits.after_tick(c.world(), c.settings, c.now, number * commits)
     except Broken:
         return False
     return True
@@ -27,6 +27,10 @@ def stays_within(*looks: Cluster) -> bool:
 def test_no_queue_grows_above_its_limit() -> None:
     assert stays_within(cluster(1), cluster(2))
     assert not stays_within(cluster(2), cluster(3))
+
+
+def test_what_came_of_a_commit_that_nobody_saw_is_not_judged() -> None:
+    assert stays_within(cluster(2), cluster(3), commits=2)
 
 
 def test_what_a_queue_had_above_its_limit_may_stay() -> None:

@@ -60,7 +60,7 @@ class Claimed:
         return list(self.claim.anew().reservations())
 
     def slots_of(self, job: Job, workers: int) -> Counts:
-        """Slots of so many workers of an active job, by kind."""
+        """Slots of this many workers of an active job, by kind."""
         held = self.shares.standing.counts(self.draft.usages[job.id].held)
         kind, slots = kind_of(held), workers * job.shape.slots
         return tuple(slots if k in (0, kind) else 0 for k in range(len(held)))
@@ -71,7 +71,7 @@ class Claimed:
         return lane.path[lane.shared_levels(self.lane) :]
 
     def lost(self, spare: dict[int, int]) -> Counter[tuple[str, int]]:
-        """What accounts lose by kind if these jobs lose so many workers."""
+        """What accounts lose by kind if these jobs lose this many workers."""
         lost = Counter[tuple[str, int]]()
         for job_id, workers in spare.items():
             job = self.draft.world.active[JobId(job_id)]

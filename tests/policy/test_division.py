@@ -45,7 +45,7 @@ def tree_of(c: Cluster) -> Tree:
 
 
 def of_any(c: Cluster, slots: int, *paths: str, each: int = 9, **more: Mapping[str, float]) -> list[float]:
-    """What these queues get in all of so many slots where the jobs of each want so many."""
+    """What these queues get in all of these slots where the jobs of each want this many."""
     got = divide(c, {ANY_GPU: slots}, {path: {ANY_GPU: each} for path in paths}, **more)
     return [got[path, ANY_GPU].total for path in paths]
 

@@ -213,7 +213,7 @@ def test_nobody_is_stopped_in_vain(c: Cluster) -> None:
                 gone = [c.jobs[job_id] for job_id in stops if job_id != spared]
                 left = room(c, gone=gone, leaving=shrunk)
                 held = {job.id for job in c.jobs.values() if job.reservation} - {taker.job_id}
-                assert held or not fits(c, c.jobs[taker.job_id], left), f"{spared} stops in vain: {c!r}"
+                assert held or not fits(c, c.jobs[taker.job_id], left), f"{spared} stops for nothing: {c!r}"
         before = dict(c.jobs)
         c.step(60.0)
         if c.jobs == before and not made.actions:

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from scheduler.config import PolicySettings
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId
-from scheduler.model.job_state import StopReason, WaitReason
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Reserve, Shrink, Start, StopJob
+from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.checks.invariants import check_plan
 from tests.policy.worlds import CORDONED, LONG_AGO, NOW, Cluster
@@ -78,6 +80,19 @@ def test_jobs_that_are_not_preemptible_need_a_guarantee() -> None:
     c.waiting(2, queue="right", preemptible=False, **WAITS).running(3, {"a": 1}, queue="left", preemptible=False)
     assert found(c, start(1, "a", 3)) == set()
     assert found(c, start(1, "a", 4)) == found(c, start(2, "a", 1)) == {"I15"}
+
+
+@pytest.mark.parametrize(("state", "broken"), [(JobState.RUNNING, {"I15"}), (JobState.STOPPING, set())])
+def test_the_fixed_group_of_a_job_that_is_stopping_needs_no_guarantee_any_more(
+    state: JobState, broken: set[str]
+) -> None:
+    c = Cluster().node("a", 8).queue("left", guarantee=4)
+    fixed = FixedGroup(1, ("serve",), shape=WorkerShape(2))
+    stopping = state is JobState.STOPPING
+    c.running(1, {"a": 1}, queue="left", preemptible=False, fixed=fixed, fixed_on={"a": 1}, leaving=int(stopping))
+    c.jobs[JobId(1)] = replace(c.jobs[JobId(1)], state=state, stop_reason=StopReason.TIME_LIMIT if stopping else None)
+    c.waiting(2, workers=4, queue="left", preemptible=False, **WAITS)
+    assert found(c, start(2, "a", 4)) == broken
 
 
 def borrowed(settings: PolicySettings | None = None, **taker: Any) -> Cluster:

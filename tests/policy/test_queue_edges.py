@@ -3,7 +3,8 @@
 import pytest
 
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.ids import JobId
+from scheduler.model.foreign import ForeignUse
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.plan import Start, StopJob
 from scheduler.model.shape import WorkerShape
@@ -141,6 +142,16 @@ def test_what_is_guaranteed_of_a_type_covers_no_fixed_group_of_any_type() -> Non
     assert running(c) == {2: 1}
 
 
+def test_a_blocked_job_starts_on_slots_that_come_free_after_its_turn() -> None:
+    c = Cluster().node("a", 3).queue("lab", guarantee=4).queue("lab/deep", guarantee=8)
+    fixed, one = FixedGroup(1, ("serve",), shape=WorkerShape(2)), (("a", 1),)
+    c.waiting(1, queue="lab", preemptible=False, fixed=fixed, reservation=one, fixed_reservation=one)
+    c.waiting(2, queue="lab/deep", workers=(1, 6), slots_per_worker=2)
+    c.step()
+    assert c.reason(1) is WaitReason.NOT_GUARANTEED, "job 2 wants what is guaranteed to its queue inside"
+    assert running(c) == {2: 1}
+
+
 def test_equals_of_two_queues_do_not_share_with_each_other() -> None:
     c = Cluster().node("a", 8).queue("left", guarantee=6).queue("right")
     c.running(1, on={"a": 6}, workers=(1, 8), queue="left").running(2, on={"a": 2}, workers=2, queue="right")
@@ -164,3 +175,17 @@ def test_a_job_that_a_limit_by_type_never_lets_start_keeps_no_room_from_others()
     c.waiting(1, fixed=beside, preemptible=False, queue="lab/one/deep")
     c.waiting(2, workers=3, gpu_type="H100", queue="lab/two")
     assert c.actions() == [Start(JobId(2), (("h", 3),))]
+
+
+def test_a_node_of_which_others_hold_more_than_it_has_takes_nothing_from_other_nodes() -> None:
+    c = Cluster().node("a", 4).node("b", 1).queue("lab", guarantee=4)
+    c.foreign[NodeName("b")] = ForeignUse(slots=3)
+    c.waiting(1, workers=4, queue="lab", preemptible=False).step()
+    assert running(c) == {1: 4}
+
+
+def test_a_node_of_which_jobs_and_others_hold_more_than_it_has_takes_nothing_from_other_nodes() -> None:
+    c = Cluster().node("a", 4).node("b", 2).queue("lab", guarantee=6)
+    c.running(2, on={"b": 1}, workers=1, queue="lab").foreign[NodeName("b")] = ForeignUse(slots=3)
+    c.waiting(1, workers=4, queue="lab", preemptible=False).step()
+    assert c.reason(1) is None

@@ -125,6 +125,29 @@ HEADS = {
 }
 
 
+ODD = [
+    b"\x00\x01\x02\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n",
+    b"GET http:///v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    head("GET /healthz HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket"),
+    head("GET /v1/jobs HTTP/1.1", "Authorization: Bearer no-such-token"),
+    head("POST /v1/jobs HTTP/1.1", f"Authorization: Bearer {TOKEN}", JSON, "Content-Length: 1") + b"{",
+    head("POST /v1/jobs HTTP/1.1", f"Authorization: Bearer {TOKEN}", JSON, "Content-Length: 100") + b"{",
+]
+
+
+def test_what_clients_do_wrong_does_not_fill_the_log(daemon: Daemon) -> None:
+    before = daemon.log()
+    for said in ODD * 3:
+        with socket.create_connection(("127.0.0.1", int(daemon.url.rpartition(":")[2])), timeout=60) as connection:
+            connection.sendall(said)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):
+                pass
+    assert daemon.client.get("/healthz").status_code == 200
+    assert daemon.log() == before
+
+
 @pytest.mark.parametrize("name", HEADS)
 def test_heads_are_not_kept_beyond_their_limit(daemon: Daemon, name: str) -> None:
     before = memory(daemon)

@@ -14,6 +14,8 @@ from scheduler.errors import InvalidInput
 
 DEFAULT_URL = "http://127.0.0.1:8470"
 DEFAULT_STATE_DIR = Path("~/.sched")
+#: The UNIX socket in a state directory.
+SOCKET_FILE = "sched.sock"
 #: Of the daemon of the whole machine.
 SYSTEM_SOCKET = Path("/run/sched/sched.sock")
 _FILE_BYTES_MAX = 64 * 1024
@@ -60,7 +62,7 @@ class Connection:
             except (TimeoutError, BlockingIOError):
                 return "the daemon does not answer: check its log"
             except OSError as error:  # such as a path that is too long
-                return error.strerror or str(error)
+                return (error.strerror or str(error)) if self.socket.exists() else NOBODY_THERE
         return None
 
     @property
@@ -81,8 +83,9 @@ def find_daemon(
     Where the user has no daemon and nothing is given, that of the whole machine is asked, by its UNIX socket.
 
     What is stored for one daemon is never sent to another: the token of a login goes to its address only, the token
-    file of a state directory to this machine only. A state directory that is given goes before a login; a token that
-    is given without an address goes to that of the login.
+    file of a state directory to this machine only. A state directory that is given goes before a login, and where no
+    daemon wrote its address there, no other one is asked; a token that is given without an address goes to that of the
+    login.
     Raises `InvalidInput` for an address or a token that cannot be one, and `UserError` for a login that cannot be used.
     """
     found = _find(url, token, state_dir, system_socket)
@@ -103,7 +106,9 @@ def _find(url: str | None, token: str | None, state_dir: Path | None, system_soc
     if given is not None:
         return _with_written_token(connection_to(given, token), directory)
     written, socket_path = _written(directory / "daemon.json")
-    if written is None and token is None and state_dir is None and system_socket.is_socket():
+    if written is None and state_dir is not None:
+        return connection_to(f"{_UNIX}{directory.absolute() / SOCKET_FILE}", token)
+    if written is None and token is None and system_socket.is_socket():
         return connection_to(f"{_UNIX}{system_socket}", None)
     origin = f"from {directory / 'daemon.json'}" if written else ""
     found = connection_to(checked_url(written or DEFAULT_URL), token, origin)

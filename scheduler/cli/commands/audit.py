@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from scheduler.cli.command import USERS, Session, command
-from scheduler.cli.input.quantities import duration_seconds
+from scheduler.cli.input.quantities import past_moment
 from scheduler.cli.render.output import Cell, Column, emit_json, note, show, table
 from scheduler.cli.render.times import stamp
 
@@ -26,7 +26,8 @@ _COLUMNS = (
 def audit(
     session: Session,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="DURATION", help="Only records of this last span of time.")
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Start: an age such as 7d or 12h, or 2030-05-01T18:00."),
     ] = None,
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Only records of this user.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=_PAGE, help="Maximum number of records.")] = 50,
@@ -40,7 +41,7 @@ def audit(
     """
     query: View = {"limit": limit, "user": user, "before": before}
     if since is not None:
-        query["since"] = max(0.0, session.clock.now() - duration_seconds(since, "--since"))
+        query["since"] = past_moment(since, "--since", session.clock.now())
     page = session.client.get("/v1/audit", {key: value for key, value in query.items() if value is not None})
     if session.json:
         emit_json(page)

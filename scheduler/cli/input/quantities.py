@@ -58,7 +58,7 @@ def moment(text: str, option: str, now: float) -> float:
 def past_moment(text: str, option: str, now: float) -> float:
     """Unix time of `7d` (seven days ago), of `now`, or of a text that begins with a year. Raises `InvalidInput`."""
     if text.strip().lower() == "now" or _DATE.match(text.strip()):
-        return moment(text, option, now)
+        return max(0.0, moment(text, option, now))
     return max(0.0, now - duration_seconds(text, option))
 
 

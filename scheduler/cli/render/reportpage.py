@@ -119,7 +119,7 @@ def _times(view: View) -> list[str]:
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1, numbers: bool = True) -> str:
-    """A table whose first columns, so many, are texts, and whose others are numbers unless nothing in it is."""
+    """A table whose first columns, this many, are texts, and whose others are numbers unless nothing in it is."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         kinds = ["" if not numbers or index < texts else ' class="n"' for index in range(len(row))]

@@ -45,7 +45,7 @@ class StartRequest(TypedDict):
     command: list[str]
     env: dict[str, str]
     workdir: str
-    #: As whom it runs; missing: as the user of the daemon.
+    #: The account that it runs as; missing: as the user of the daemon.
     account: NotRequired[AccountFields]
     #: Why its user has none, in one line: it is not started.
     no_account: NotRequired[str]

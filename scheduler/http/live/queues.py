@@ -26,7 +26,7 @@ class QueueLine(TypedDict):
     slots_guaranteed: float | None
     jobs_running: int
     jobs_waiting: int
-    #: Users among whom it is divided, the slots that each holds and those that each is entitled to.
+    #: Users who share it, the slots that each holds and those that each is entitled to.
     users: list[tuple[str, int, float]]
     #: How many more there are.
     users_more: int

@@ -46,7 +46,7 @@ class QueueView(TypedDict):
     weight: float
     #: Whether what it has is divided among its users.
     share_users: bool
-    #: Slots that one user may hold in it; null: as many as the queue.
+    #: Slots that one user may hold in it; null: up to the queue's own limit.
     user_limit: int | None
     #: Highest priority that its jobs may have; null: any.
     priority_max: int | None
@@ -74,7 +74,7 @@ class QueueView(TypedDict):
     slots_entitled: float | None
     #: Those of them that its guarantee covers; null as for `slots_wanted`.
     slots_guaranteed: float | None
-    #: Users among whom it is divided, where `share_users` says so.
+    #: Users who share it in equal parts, with `share_users`.
     users: list[QueueUserView]
 
 

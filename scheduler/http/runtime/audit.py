@@ -2,7 +2,8 @@
 
 Records are written about once a second, many in one transaction, and again until the store takes them. Those of the
 last second are lost if the process is killed. A request that failed is recorded at once, and those alike within the
-next minute as one more record; so many of a caller are told apart that whoever fails all the time fills nothing.
+next minute as one more record; a limited number of a caller are told apart, so that whoever fails all the time fills
+nothing.
 """
 
 import threading

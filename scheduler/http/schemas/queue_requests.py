@@ -54,7 +54,7 @@ class QueueFields(Request):
     weight: Weight = 1.0
     #: Whether what the queue has is divided among its users.
     share_users: bool = False
-    #: Slots that one user may hold in it; null: as many as the queue.
+    #: Slots that one user may hold in it; null: up to the queue's own limit.
     user_limit: SlotsOfQueue | None = None
     #: Highest priority that its jobs may have; null: any.
     priority_max: Priority | None = None
@@ -107,7 +107,7 @@ class QueueChangeRequest(Request):
     weight: Weight | None = None
     #: Null: false.
     share_users: bool | None = None
-    #: Null: as many as the queue.
+    #: Null: up to the queue's own limit.
     user_limit: SlotsOfQueue | None = None
     #: Null: any.
     priority_max: Priority | None = None

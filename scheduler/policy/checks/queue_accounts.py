@@ -177,8 +177,9 @@ class Accounts:
             kept[stray.node] += 0 if stray.shared or not world.goes_on(stray) else len(stray.slot_ids)
         for node in world.nodes.values():
             if node.schedulable and gpu_type in (ANY_GPU, node.gpu_type):
-                slots += node.reduced().slots - world.foreign.get(node.name, NO_FOREIGN).slots - kept[node.name]
-        return max(slots, 0)
+                others = world.foreign.get(node.name, NO_FOREIGN).slots + kept[node.name]
+                slots += max(node.reduced().slots - others, 0)
+        return slots
 
     def _wants(self, job: Job) -> list[dict[str, int]]:
         """Slots by GPU type that the job may want; several where that is not certain."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from scheduler.config import PolicySettings
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.plan import Grow, Plan, Start
 from scheduler.model.queue import ANY_GPU
 from scheduler.model.queue_tree import nearest
@@ -108,6 +109,8 @@ def _kept_of(job: Job, action: Start | Grow) -> Iterator[tuple[NodeName, int]]:
 
 def _kept_workers(job: Job) -> tuple[Worker, ...]:
     """Workers of a job that is not preemptible that nobody may take."""
+    if job.state is JobState.STOPPING:  # a fixed group goes on until the others have left
+        return ()
     fixed = tuple(worker for worker in job.fixed_workers if worker.wanted)
     return fixed + (job.wanted_workers[: job.min_workers] if job.spec.surplus_preemptible else job.wanted_workers)
 

@@ -4,7 +4,7 @@ Both are seen below the lowest queue that contains both. The one that takes does
 and those that lose do not come below theirs, so that nothing is taken back. Up to its guarantee a queue may also stop
 jobs of others; beyond, it makes them shrink, and stops them only after a time that a setting says. Where nothing else
 lets it have its guarantee, it stops jobs of a queue that holds more than its own part even if less than that is left to
-this one: a job that cannot shrink keeps nothing from those to whom it is guaranteed.
+this one: a job that cannot shrink keeps nothing from those who have the guarantee.
 """
 
 import math
@@ -93,7 +93,7 @@ class Claim:
     def victims(self, by_lane: LaneTable, useful: Bools, *, shrinkable: bool, most: int | None = None) -> VictimOrder:
         """Victims in other queues, those of the queue with most of its entitlement first.
 
-        `useful` tells by record whether the job holds what helps. With `most`, only the first so many.
+        `useful` tells by record whether the job holds what helps. With `most`, only the first `most`.
         """
         draft, table = self._draft, self._draft.victim_table.table
         everybody = draft.victim_table.in_turn(draft.now, shrink=shrinkable)

@@ -51,7 +51,7 @@ def _cover(
 
 
 def _bring_to(slots: float, cells: Iterable[Cell], held: Mapping[Cell, int], covered: dict[Cell, float]) -> None:
-    """Let so many slots of the cells be covered, as far as they hold them: each cell changes in proportion."""
+    """Let this many slots of the cells be covered, as far as they hold them: each cell changes in proportion."""
     cells = list(cells)
     now, most = sum(covered[cell] for cell in cells), sum(held[cell] for cell in cells)
     if now > slots:

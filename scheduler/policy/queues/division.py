@@ -22,7 +22,7 @@ def divided_among(
 ) -> dict[str, tuple[Entitlement, ...]]:
     """The entitlements by account and kind; `slots` are those of each kind that are divided.
 
-    `first` has the number of the first job of each lane, `used` what accounts have used of late for their weights.
+    `first` has the number of the first job of each lane, `used` what accounts have recently used for their weights.
     Of all slots, guarantees and what is lent; of one GPU type, guarantees alone. Queues whose jobs want nothing, as
     those on oversold slots, are entitled to nothing, and what is guaranteed to them is nobody's.
     """

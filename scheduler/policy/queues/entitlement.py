@@ -28,7 +28,7 @@ class Share:
     limit: float = math.inf
     #: Slots that its jobs hold or wait for; of a queue with inner queues, these have all of it.
     demand: float = 0.0
-    #: Slots that its jobs hold, what it has used of late for its weight, and the number of its first job: these only
+    #: Slots that its jobs hold, what it has recently used for its weight, and the number of its first job: these only
     #: decide between equal rests.
     held: float = 0.0
     used: float = 0.0

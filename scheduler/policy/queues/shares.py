@@ -76,7 +76,7 @@ class Standing:
         return tuple(found)
 
     def typed(self, gpu_type: str | None, slots: int) -> Counts:
-        """So many slots of nodes of this GPU type, by kind."""
+        """This many slots of nodes of this GPU type, by kind."""
         return tuple(slots if k == 0 or name == gpu_type else 0 for k, name in enumerate(self.tree.kinds))
 
 
@@ -159,11 +159,11 @@ class Shares:
         return held / entitled if entitled > _EPSILON else float("inf")
 
     def within(self, lane: Lane, depth: int, slots: int) -> bool:
-        """Whether the lane may have so many slots more at the cost of lanes that share `depth` levels with it."""
+        """Whether the lane may have this many slots more at the cost of lanes that share `depth` levels with it."""
         return slots <= self.most_within(lane)[depth]
 
     def depths_within(self, lane: Lane, slots: int, *, kind: int = 0, guaranteed: bool = False) -> frozenset[int]:
-        """The depths at which `most_within` has so many slots."""
+        """The depths at which `most_within` has this many slots."""
         most = self.most_within(lane, kind=kind, guaranteed=guaranteed)
         return frozenset(depth for depth, each in enumerate(most) if slots <= each)
 
@@ -204,7 +204,7 @@ class Shares:
         return {name for name, lacking in self._lacking.items() if not lacking.issubset(lane.path)}
 
     def covers(self, lane: Lane, slots: int) -> bool:
-        """Whether the lane's accounts are entitled to so many slots, if all else in them were gone."""
+        """Whether the lane's accounts are entitled to this many slots, if all else in them were gone."""
         return all(self._entitlement(account, 0).total + _EPSILON >= slots for account in lane.path)
 
     def beyond(self, account: str, kind: int) -> float:
@@ -215,17 +215,17 @@ class Shares:
         return self._held.get(account, self._none)
 
     def lacking(self, lane: Lane, counts: Counts) -> list[Quota]:
-        """What the lane's accounts lack below their limits for so many slots more, once nothing is leaving."""
+        """What the lane's accounts lack below their limits for this many slots more, once nothing is leaving."""
         return [quota for quota in self._beyond_limits(lane, counts, {}) if quota.slots > 0]
 
     def room(self, lane: Lane, counts: Counts) -> bool:
-        """Whether budgets and limits let the lane have so many slots more at once: those being freed are in use."""
+        """Whether budgets and limits let the lane have this many slots more at once: those being freed are in use."""
         return not self.is_closed(lane) and all(
             quota.slots <= 0 for quota in self._beyond_limits(lane, counts, self._leaving)
         )
 
     def why_never(self, lane: Lane, counts: Counts, *, preemptible: bool) -> WaitReason | None:
-        """Why a job of the lane that needs at least so many slots gets them whatever others give up; None: it may."""
+        """Why a job of the lane that needs at least this many slots gets them whatever others give up; None: it may."""
         if self.is_closed(lane):
             known = all(queue.readable for account in lane.path if (queue := self.tree.queue(account)) is not None)
             return WaitReason.BUDGET_SPENT if known else WaitReason.QUEUE_UNREADABLE
@@ -239,7 +239,7 @@ class Shares:
         return lane.inside(self.standing.closed)
 
     def pins(self, lane: Lane, counts: Counts) -> bool:
-        """Whether guarantees cover so many slots more that nobody may take: of any type, or of theirs.
+        """Whether guarantees cover this many slots more that nobody may take: of any type, or of theirs.
 
         Those of all queues around the lane count, and there has to be one; queues and users without a guarantee of
         their own may have what they are entitled to.
@@ -265,7 +265,7 @@ class Shares:
         return self._pinned.get(account, self._none)[kind] + slots <= guaranteed + _EPSILON
 
     def _beyond_limits(self, lane: Lane, counts: Counts, besides: Mapping[str, Counts]) -> Iterable[Quota]:
-        """Slots beyond each limit of the lane's accounts if it gets so many more."""
+        """Slots beyond each limit of the lane's accounts if it gets this many more."""
         for account, kind, limit in lane.limits:
             if counts[kind]:
                 yield Quota(account, kind, self._of_limit(account, kind, besides) + counts[kind] - limit)

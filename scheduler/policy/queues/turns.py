@@ -7,7 +7,7 @@ from scheduler.policy.queues.shares import Shares
 from scheduler.policy.queues.tree import Lane
 
 #: The place of a queue among others, smaller first: from the first level on, what each of its accounts holds of its
-#: entitlement, and what it has used of late in relation to its weight; then the number of its oldest waiting job.
+#: entitlement, and what it has recently used in relation to its weight; then the number of its oldest waiting job.
 Turn = tuple[tuple[tuple[float, float], ...], int]
 #: Jobs above all queues go first.
 FIRST: Turn = ((), 0)

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -76,6 +78,7 @@ def standing_of(snapshot: Seen) -> Standing:
             first[lane] = min(first.get(lane, number), number)
             oldest[lane.own] = min(oldest.get(lane.own, number), number)
             add_to(wanted_by, (lane,), wanted)
+    divisible = [slots + more for slots, more in zip(divisible, _overfull(snapshot, empty), strict=True)]
     demand, used = _demand(wanted_by), _used(snapshot)
     return replace(
         empty,
@@ -89,6 +92,18 @@ def standing_of(snapshot: Seen) -> Standing:
         oldest=oldest,
         closed=closed,
     )
+
+
+def _overfull(snapshot: Seen, standing: Standing) -> Counts:
+    """Slots by which foreign processes, closed slots and jobs above all queues exceed nodes: other nodes owe none."""
+    soon, tree, over = snapshot.ledger.soon()[:, 0], snapshot.tree, dict[int, int]()
+    for i in np.flatnonzero(soon[: len(standing.kinds)] < 0).tolist():
+        name, held = snapshot.ledger.nodes[i].name, 0
+        for usage in map(snapshot.usages.__getitem__, snapshot.usages.on.get(name, ())):
+            if tree.lane_of(usage.job) is not TOP:
+                held += sum(slots for at, (slots, _, _) in usage.held if at == i)
+        over[i] = max(-int(soon[i]) - held, 0)
+    return standing.counts((i, (slots, 0, 0)) for i, slots in over.items())
 
 
 def _used(snapshot: Seen) -> dict[str, float]:
@@ -197,7 +212,7 @@ def _never(lane: Lane, needed: Counts, *, preemptible: bool) -> bool:
 
 
 def counts_of(standing: Standing, job: Job, workers: int) -> Counts:
-    """Slots of so many workers of the job and of its fixed group, by kind."""
+    """Slots of this many workers of the job and of its fixed group, by kind."""
     counts = standing.typed(job.shape.gpu_type, workers * job.shape.slots)
     group = job.spec.fixed
     if group is None:

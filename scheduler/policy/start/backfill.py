@@ -56,6 +56,8 @@ class HeadReservation:
 
     def bounds(self, draft: Draft, job: Job) -> Headroom | None:
         """The headroom that limits this job if it starts or grows now; None if nothing does."""
+        if job.id == self.job.id:
+            return None
         lane = draft.lane(job)
         gives_back = job.spec.shrinkable if job.state.active else job.spec.preemptible
         if gives_back and (draft.outranks(self.job, job) or self._takes_back(lane)):
@@ -93,7 +95,7 @@ class HeadReservation:
         return self.lane is TOP or lane.own == self.lane.own
 
     def _entitles(self, lane: Lane, slots: int) -> bool:
-        """Whether another queue is entitled to so many slots more, which nobody keeps from it."""
+        """Whether another queue is entitled to this many slots more, which nobody keeps from it."""
         if self.shares is None or lane is TOP or self.among(lane):
             return False
         return self.shares.within(lane, lane.shared_levels(self.lane), slots)

@@ -19,7 +19,7 @@ class Hopes:
     def __init__(self, draft: Draft, victims: Victims) -> None:
         self._draft = draft
         self._victims = victims
-        #: Whether so many workers of a shape find room, and how much of the ledger's changes was read then.
+        #: Whether this many workers of a shape find room, and how much of the ledger's changes was read then.
         self._room: dict[tuple[WorkerShape, int], bool] = {}
         self._read = 0
 

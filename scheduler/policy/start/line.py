@@ -53,7 +53,7 @@ class Line:
         self._turns.add(lane)
 
     def push(self, job_class: JobClass, k: int) -> None:
-        """Put the job with this index in line, if the class has so many."""
+        """Put the job with this index in line, if the class has that many."""
         if k < len(job_class.ranks):
             self.add(job_class.lane, (job_class.ranks[k], k, job_class))
 

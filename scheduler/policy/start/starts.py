@@ -293,6 +293,8 @@ class Starts:
         if chosen is None:
             return False
         draft.start(job, chosen)
+        if self.head_reservation is not None and self.head_reservation.job.id == job.id:
+            self.head_reservation = None  # something came free for it after its turn
         return True
 
     def _take_over(self, job: Job, request: Request, headroom: Headroom | None) -> bool:

@@ -150,7 +150,7 @@ def test_nobody_waits_for_the_keys_without_end(lab: Lab, monkeypatch: pytest.Mon
     eventually(lambda: lab.get("/v1/whoami", lab.header()).is_success, "they are known then")
 
 
-def test_only_so_many_wait_for_the_keys(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_limited_number_waits_for_the_keys(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logins, "WAITING_MAX", 1)
     lab.issuer.open.clear()
     with ThreadPoolExecutor(1) as pool:
