@@ -19,6 +19,7 @@ from scheduler.policy.queues.tree import TOP
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.taking import Taking
+from scheduler.policy.snapshot.victim_table import Bools
 from tests.policy.drawn_queues import queued_clusters
 from tests.policy.worlds import NOW, Cluster
 
@@ -40,10 +41,18 @@ class Claimed:
         self.lane = draft.lane(self.job)
         self.claim = Claim(draft, self.shares, self.lane, self.counts)
 
+    @property
+    def everybody(self) -> Bools:
+        everybody: Bools = self.draft.victim_table.table["job"] > 0
+        return everybody
+
+    @property
+    def finds_any(self) -> bool:
+        return self.claim.finds_any(self.by_lane, self.everybody)
+
     def offers(self, *, shrinkable: bool, most: int | None = None, stops_below: bool = False) -> list[Offer]:
-        everybody = self.draft.victim_table.table["job"] > 0
         claim = self.claim.anew(stops_below=stops_below)
-        order = claim.victims(self.by_lane, everybody, shrinkable=shrinkable, most=most)
+        order = claim.victims(self.by_lane, self.everybody, shrinkable=shrinkable, most=most)
         ids = self.draft.victim_table.table["job"][order.records].tolist()
         return list(zip(ids, order.spare.tolist(), order.whole.tolist(), strict=True))
 
@@ -128,6 +137,16 @@ def test_what_waits_for_others_is_taken_over_whole(c: Cluster) -> None:
             assert taking.freed == tuple(claimed.draft.held_for(taking.victim))
 
 
+@given(queued_clusters())
+def test_where_nothing_is_found_nothing_is_offered(c: Cluster) -> None:
+    for claimed in claims(c):
+        if not claimed.finds_any:
+            assert not claimed.reservations()
+            assert not claimed.offers(shrinkable=True)
+            assert not claimed.offers(shrinkable=False)
+            assert not claimed.offers(shrinkable=False, stops_below=True)
+
+
 def holding() -> Cluster:
     """The queue on the left has reserved all; that on the right waits."""
     c = Cluster().node("a", 8).queue("left").queue("right").queue("other", limit=0)
@@ -142,7 +161,7 @@ def test_the_last_of_those_that_wait_loses_what_is_held_for_it_first() -> None:
     (taking,) = claimed.reservations()
     assert taking[1:] == ((), False, ((0, (2, 0, 0)),))
     assert taking.victim.id == 2, "6 are held, of which 4 are theirs; two of one job are not taken in parts"
-    assert claimed.claim.finds_any(claimed.by_lane)
+    assert claimed.finds_any
 
 
 def test_what_this_plan_holds_for_another_job_stays_its_own() -> None:
@@ -205,7 +224,7 @@ def test_a_queue_that_has_its_part_claims_nothing() -> None:
     c.running(1, on={"a": 4}, workers=(1, 8), queue="left").running(2, on={"a": 4}, workers=4, queue="right")
     claimed = Claimed(c, 9)
     assert not claimed.claim.depths
-    assert not claimed.claim.finds_any(claimed.by_lane)
+    assert not claimed.finds_any
     assert claimed.offers(shrinkable=True) == claimed.offers(shrinkable=False) == []
 
 

@@ -19,6 +19,7 @@ from scheduler.model.speed import after_report
 from scheduler.policy import draft
 from scheduler.policy.checks.plan import check_plan
 from scheduler.policy.planner import PREEMPTING_SECONDS_MAX, Planner, plan
+from tests.policy.drawn_queues import queued_clusters
 from tests.policy.drawn_worlds import clusters, random_fields
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, Cluster, enact
 
@@ -30,6 +31,15 @@ Happening = Callable[[st.DataObject, Cluster], None]
     st.data(),
 )
 def test_what_a_planner_remembers_never_changes_a_plan(c: Cluster, data: st.DataObject) -> None:
+    _remembers_nothing_wrong(c, data)
+
+
+@given(queued_clusters(), st.data())
+def test_what_a_planner_remembers_of_queues_never_changes_a_plan(c: Cluster, data: st.DataObject) -> None:
+    _remembers_nothing_wrong(c, data)
+
+
+def _remembers_nothing_wrong(c: Cluster, data: st.DataObject) -> None:
     planner = Planner(c.settings)
     for _ in range(8):
         world = c.world()

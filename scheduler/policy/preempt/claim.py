@@ -27,6 +27,18 @@ from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, sur
 _Loser = tuple[str, int]
 
 
+class _Left(dict[_Loser, float]):
+    """Slots that accounts may still lose: at first, what they hold beyond what they are entitled to."""
+
+    def __init__(self, shares: Shares) -> None:
+        super().__init__()
+        self._shares = shares
+
+    def __missing__(self, loser: _Loser) -> float:
+        self[loser] = left = self._shares.beyond(*loser)
+        return left
+
+
 class Claim:
     """What one job may take, as the draft stands."""
 
@@ -47,9 +59,7 @@ class Claim:
         #: All of them: none where it may take nothing from other queues.
         self.depths = self._entitled | self._guaranteed | self._of_type
         self._losers_of: dict[tuple[Lane, int], list[_Loser]] = {}
-        #: Slots that accounts may still lose.
-        self._left: dict[_Loser, float] = {}
-
+        self._left = _Left(shares)
         #: Jobs whose reservations it may take over, if queues may lose so much; the last in the queue first.
         self._holders: list[Job] = draft.order.queue(self._find_holders())[::-1] if self.depths else []
 
@@ -59,7 +69,7 @@ class Claim:
         `stops_below`: for a guarantee, it also stops jobs that leave their queue less than what this is entitled to.
         """
         claim = copy(self)
-        claim._left, claim._stops_below = {}, stops_below
+        claim._left, claim._stops_below = _Left(self._shares), stops_below
         return claim
 
     def reservations(self) -> Iterator[Taking]:
@@ -87,12 +97,10 @@ class Claim:
         """
         draft, table = self._draft, self._draft.victim_table.table
         everybody = draft.victim_table.in_turn(draft.now, shrink=shrinkable)
-        part, left = (each[by_lane.lane, by_lane.kind] for each in self._parts(by_lane))
-        may_lose = useful & by_lane.counted & (part > 0.0)
-        if shrinkable:  # a worker at least
-            may_lose &= (surplus(table) > 0) & (left >= by_lane.slots)
-        candidates = everybody[may_lose[everybody]]
-        candidates = candidates[np.argsort(-part[candidates], kind="stable")]
+        part, left = self._parts(by_lane)
+        candidates = everybody[self._may_lose_any(by_lane, useful, part, left, shrinkable=shrinkable)[everybody]]
+        held = part[by_lane.lane[candidates], by_lane.kind[candidates]]
+        candidates = candidates[np.argsort(-held, kind="stable")]
         spare = self._spare(by_lane, candidates, surplus(table), most)
         candidates = candidates[: len(spare)]
         whole = np.zeros(len(candidates), np.bool_)
@@ -106,22 +114,40 @@ class Claim:
             draft.victim_table, candidates[gives], equal, spare[gives], whole[gives], None, draft.ledger.own
         )
 
-    def finds_any(self, by_lane: LaneTable) -> bool:
-        """Whether jobs of other queues have something that it may take."""
+    def finds_any(self, by_lane: LaneTable, useful: Bools) -> bool:
+        """Whether jobs of other queues have something that it may take; `useful`: see `victims`."""
         if not self.depths:
             return False
-        return bool(self._parts(by_lane)[0].any()) or next(self.reservations(), None) is not None
+        shrinkable = not self.stops_for_a_guarantee and self._draft.settings.fair_stop_seconds is None
+        gives = self._may_lose_any(by_lane, useful, *self._parts(by_lane), shrinkable=shrinkable)
+        return bool(gives.any()) or next(self.reservations(), None) is not None
+
+    def _may_lose_any(
+        self, by_lane: LaneTable, useful: Bools, part: Floats, left: Floats, *, shrinkable: bool
+    ) -> Bools:
+        """By record: whether the job helps, and its lane may lose something of it; if shrinkable, a worker at least.
+
+        `part`, `left`: see `_parts`.
+        """
+        table, cells = self._draft.victim_table.table, (by_lane.lane, by_lane.kind)
+        may_lose = useful & by_lane.counted & (part[cells] > 0.0)
+        if shrinkable:
+            may_lose &= (surplus(table) > 0) & (left[cells] >= by_lane.slots)
+        return may_lose
 
     def _spare(self, by_lane: LaneTable, candidates: Ints, surplus: Ints, most: int | None) -> Ints:
         """How many workers above its minimum each of these may lose, one after the other, until `most` lose any."""
         found: list[int] = []
         victims, nothing_left = 0, set[tuple[int, int]]()
-        for k in candidates.tolist():
-            lane, kind, slots = int(by_lane.lane[k]), int(by_lane.kind[k]), int(by_lane.slots[k])
-            left = self._least_left(by_lane.lanes[lane], kind) if (lane, kind) not in nothing_left else 0
+        columns = (by_lane.lane, by_lane.kind, by_lane.slots, surplus)
+        for lane, kind, slots, spare in zip(*(column[candidates].tolist() for column in columns), strict=True):
+            if not spare or (lane, kind) in nothing_left:
+                found.append(0)
+                continue
+            left = self._least_left(by_lane.lanes[lane], kind)
             if not left:
                 nothing_left.add((lane, kind))
-            found.append(min(int(surplus[k]), left // max(slots, 1)))
+            found.append(min(spare, left // max(slots, 1)))
             if found[-1]:
                 self._lose(by_lane.lanes[lane], kind, found[-1] * slots)
                 victims += 1
@@ -163,15 +189,11 @@ class Claim:
 
     def _least_left(self, lane: Lane, kind: int) -> int:
         """Slots of nodes of this kind that the lane may still lose."""
-        return max(math.floor(min(map(self._left_of, self._losers(lane, kind)))), 0)
+        return max(math.floor(min(map(self._left.__getitem__, self._losers(lane, kind)))), 0)
 
     def _lose(self, lane: Lane, kind: int, slots: int) -> None:
         for loser in self._losers(lane, kind):
-            self._left[loser] = self._left_of(loser) - slots
-
-    def _left_of(self, loser: _Loser) -> float:
-        left = self._left.get(loser)
-        return self._shares.beyond(*loser) if left is None else left
+            self._left[loser] -= slots
 
     def _losers(self, lane: Lane, kind: int) -> list[_Loser]:
         """What counts the loss of slots of nodes of this kind."""

@@ -5,7 +5,7 @@ entitled to, as takings never go below that, and by workers above minimums, unle
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import accumulate
@@ -32,8 +32,9 @@ class Losses:
         self._shares = shares
         self._kinds = range(len(shares.tree.kinds))
         self._changes = shares.changes()
-        #: By own account of a lane and kind: priorities of its jobs, lowest first, and sums of their slots.
-        self._own: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+        #: By own account of a lane and kind: priorities of its jobs, lowest first, sums of their slots, and of those
+        #: that they have above their minimums.
+        self._own: dict[tuple[str, int], tuple[list[int], list[int], list[int]]] = {}
         #: The account around each.
         self._above: dict[str, str] = {}
         #: Slots that those directly inside an account could lose, and what it could lose itself.
@@ -85,9 +86,15 @@ class Losses:
             self._most[account] = most
 
     def _own_slots(self, own: str, kind: int, importance: float) -> int:
-        """Slots of jobs of the queue that are not more important; where jobs age, of all of them."""
-        priorities, slots = self._own.get((own, kind), ((), [0]))
-        return slots[-1 if self._draft.order.ages else bisect_right(priorities, importance)]
+        """Slots of jobs of the queue that are less important, and those that equals have above their minimums.
+
+        Where jobs age, all slots of all of them.
+        """
+        priorities, slots, above = self._own.get((own, kind), ((), [0], [0]))
+        if self._draft.order.ages:
+            return slots[-1]
+        less, equal = bisect_left(priorities, importance), bisect_right(priorities, importance)
+        return slots[less] + above[equal] - above[less]
 
     def _free_soon(self, kind: int) -> int:
         """Free slots, and those that are being freed."""
@@ -104,20 +111,18 @@ class Losses:
         table = self._draft.victim_table.table
         whole = table["workers"] * by_lane.slots + by_lane.fixed_slots
         stops = self._draft.settings.fair_stop_seconds is not None
-        gives = whole if stops else surplus(table) * by_lane.slots
-        of_own = defaultdict[tuple[str, int], list[tuple[int, int]]](list)
-        columns = (by_lane.lane, by_lane.kind, table["priority"], whole, gives)
+        above = surplus(table) * by_lane.slots
+        of_own = defaultdict[tuple[str, int], list[tuple[int, int, int]]](list)
+        columns = (by_lane.lane, by_lane.kind, table["priority"], whole, above)
         for at, kind, priority, all_slots, slots in zip(*(column.tolist() for column in columns), strict=True):
             lane = by_lane.lanes[at]
             for each in {0, kind}:
-                of_own[lane.own, each].append((priority, all_slots))
-            self._add(lane, 0, slots)
-            if kind:
-                self._add(lane, kind, slots)
+                of_own[lane.own, each].append((priority, all_slots, slots))
+                self._add(lane, each, all_slots if stops else slots)
         for key, jobs in of_own.items():
-            jobs.sort()
-            priorities, each_slots = zip(*jobs, strict=True)
-            self._own[key] = list(priorities), list(accumulate(each_slots, initial=0))
+            priorities, *sums = zip(*sorted(jobs), strict=True)
+            all_sums, above_sums = (list(accumulate(each, initial=0)) for each in sums)
+            self._own[key] = list(priorities), all_sums, above_sums
 
     def _add_reserved(self) -> None:
         """Add what waiting jobs could lose that had it before this draft."""

@@ -30,6 +30,8 @@ from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.victim_table import VictimOrder
 
+#: Number of victims of other queues with which a taking is tried before all of them; mostly the first ones are enough.
+MORE_VICTIMS = 8 * FIRST_VICTIMS
 #: A way to take from victims until the job fits.
 Way = Callable[[Trial], None]
 
@@ -163,13 +165,12 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
         return
     lane = draft.lane(job)
     claim = Claim(draft, shares, lane, counts)
-    if not claim.finds_any(by_lane):
-        yield from _ways_by_importance(taker) if by_importance else ()
-        return
-
     useful, together = victims.useful(request), by_importance and promised_at is None
     if promised_at is not None:
         useful &= victims.holding_beyond(promised_at)
+    if not claim.finds_any(by_lane, useful):
+        yield from _ways_by_importance(taker) if by_importance else ()
+        return
 
     def attempt(
         way: Callable[..., None],
@@ -188,11 +189,11 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
                 order = order.before(victims.of(job, shrinkable=shrinkable))
         return Attempt(reservations, partial(way, victim_order=order, **more), order, promised_at is not None)
 
-    first = attempt(_take_in_turn, shrinkable=True, most=FIRST_VICTIMS)
-    yield first
-    if len(first.victim_order.records) == FIRST_VICTIMS:  # there may be more; mostly these are enough
-        first = attempt(_take_in_turn, shrinkable=True)
+    for most in (FIRST_VICTIMS, MORE_VICTIMS, None):
+        first = attempt(_take_in_turn, shrinkable=True, most=most)
         yield first
+        if len(first.victim_order.records) != most:  # there are no more
+            break
     yield first._replace(way=partial(_take_by_node, victim_order=first.victim_order))
     for stops_below in (False, True) if claim.stops_for_a_guarantee else (False,):
         yield attempt(_take_whole, shrinkable=False, stops_below=stops_below, shrinkable_order=first.victim_order)

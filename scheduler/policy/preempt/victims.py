@@ -18,6 +18,7 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
 from scheduler.policy.preempt.lanes import LaneTable
+from scheduler.policy.preempt.losses import Losses
 from scheduler.policy.queues.tree import TOP
 from scheduler.policy.snapshot.peers import Peers
 from scheduler.policy.snapshot.taking import WHERE
@@ -37,6 +38,11 @@ class Victims:
         self._donors: dict[tuple[str, int], EqualDonors] = {}
         #: By the function that made them and its arguments.
         self._bounds: dict[tuple[object, ...], FitBounds] = {}
+        #: By the nodes of a request, which records hold something there; and the openings of the draft at that time.
+        self._useful: dict[tuple[FeasibleNodes, ...], Bools] = {}
+        self._useful_at = draft.openings
+        #: The moment for which `holding_beyond` was asked last, and what it found.
+        self._holding: tuple[float, Bools] | None = None
         #: How many jobs had grown, and which records had not.
         self._not_grown: tuple[int, Bools] | None = None
 
@@ -76,17 +82,24 @@ class Victims:
 
     def useful(self, request: Request) -> Bools:
         """By record: whether the job did not grow in this draft, and holds something on nodes of the request."""
-        owner, pieces = self._victim_table.pieces_of(self._victim_table.table)
-        useful = np.zeros(len(self._victim_table.table), np.bool_)
-        useful[owner[request.mask[pieces[:, WHERE]]]] = True
-        return useful & self._open
+        if self._useful_at != self._draft.openings:
+            self._useful.clear()
+            self._useful_at = self._draft.openings
+        nodes = tuple(part.feasible for part in request.parts)
+        if nodes not in self._useful:
+            owner, pieces = self._victim_table.pieces_of(self._victim_table.table)
+            useful = self._useful[nodes] = np.zeros(len(self._victim_table.table), np.bool_)
+            useful[owner[request.mask[pieces[:, WHERE]]]] = True
+        return self._useful[nodes] & self._open
 
     def holding_beyond(self, when: float) -> Bools:
         """By record: whether no time limit ends the job by then; all, where that is never."""
-        ended = {job_id for end, job_id in self._draft.usages.endings if end <= when < math.inf}
-        holding = np.ones(len(self._victim_table.table), np.bool_)
-        holding[[self._victim_table.at(job_id) for job_id in ended if job_id in self._victim_table]] = False
-        return holding
+        if self._holding is None or self._holding[0] != when:
+            ended = {job_id for end, job_id in self._draft.usages.endings if end <= when < math.inf}
+            holding = np.ones(len(self._victim_table.table), np.bool_)
+            holding[[self._victim_table.at(job_id) for job_id in ended if job_id in self._victim_table]] = False
+            self._holding = when, holding
+        return self._holding[1]
 
     def _less_important(self, job: Job, everybody: Ints) -> Ints:
         """Records of jobs that are less important than this one, in order."""
@@ -105,6 +118,12 @@ class Victims:
         """Lanes of the jobs; None: there are no queues."""
         shares = self._draft.shares
         return LaneTable(self._victim_table, self._draft.usages, shares) if shares is not None else None
+
+    @cached_property
+    def losses(self) -> Losses | None:
+        """The most that these could lose; None: there are no queues."""
+        shares, by_lane = self._draft.shares, self.by_lane
+        return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
 
     @property
     def _open(self) -> Bools:

@@ -1,5 +1,6 @@
 """What each account holds in a draft, against what it is entitled and limited to."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -103,6 +104,8 @@ class Shares:
         self._leaving = dict(standing.leaving)
         self._pinned = dict(standing.pinned)
         self._none: Counts = (0,) * len(self.tree.kinds)
+        #: What `most_within` found since slots changed last.
+        self._most_within: dict[tuple[Lane, int, bool], tuple[float, ...]] = {}
         #: Accounts whose held slots changed, in the order in which they did.
         self._changed: list[str] = []
         #: By GPU type: accounts that lack some of a guarantee.
@@ -122,6 +125,7 @@ class Shares:
         counts = self.standing.counts(held)
         add_to(self._held, lane.accounts, counts, sign)
         self._changed += lane.path
+        self._most_within.clear()
         if pinned:
             add_to(self._pinned, lane.accounts, counts, sign)
         return counts
@@ -154,25 +158,37 @@ class Shares:
         held, entitled = self.held(account)[0], self._entitlement(account, 0).total
         return held / entitled if entitled > _EPSILON else float("inf")
 
-    def within(self, lane: Lane, depth: int, slots: int, *, kind: int = 0, guaranteed: bool = False) -> bool:
-        """Whether the lane may have this many slots more at the cost of lanes that share `depth` levels with it.
+    def within(self, lane: Lane, depth: int, slots: int) -> bool:
+        """Whether the lane may have this many slots more at the cost of lanes that share `depth` levels with it."""
+        return slots <= self.most_within(lane)[depth]
+
+    def depths_within(self, lane: Lane, slots: int, *, kind: int = 0, guaranteed: bool = False) -> frozenset[int]:
+        """The depths at which `most_within` has this many slots."""
+        most = self.most_within(lane, kind=kind, guaranteed=guaranteed)
+        return frozenset(depth for depth, each in enumerate(most) if slots <= each)
+
+    def most_within(self, lane: Lane, *, kind: int = 0, guaranteed: bool = False) -> tuple[float, ...]:
+        """By depth: the most slots more that the lane may have at the cost of lanes that share `depth` levels with it.
 
         Its account at that depth stays inside its guarantee, or inside all that it is entitled to; those below it stay
         inside what they are entitled to, so that none of them borrows from its own siblings.
         """
-        account, *below = lane.path[depth:]
-        if guaranteed and not kind and self.tree.guarantees_types_only(account):
-            return False
-        entitled = self._entitlement(account, kind)
-        most = entitled.guaranteed if guaranteed else entitled.total
-        if self.held(account)[kind] + slots > most + _EPSILON:
-            return False
-        return all(self.held(a)[0] + slots <= self._entitlement(a, 0).total + _EPSILON for a in below)
+        key = (lane, kind, guaranteed)
+        found = self._most_within.get(key)
+        if found is None:
+            found = self._most_within[key] = self._find_most_within(lane, kind, guaranteed)
+        return found
 
-    def depths_within(self, lane: Lane, slots: int, *, kind: int = 0, guaranteed: bool = False) -> frozenset[int]:
-        """The depths at which `within` holds."""
-        depths = range(len(lane.path))
-        return frozenset(d for d in depths if self.within(lane, d, slots, kind=kind, guaranteed=guaranteed))
+    def _find_most_within(self, lane: Lane, kind: int, guaranteed: bool) -> tuple[float, ...]:
+        most, below = list[float](), math.inf
+        for account in reversed(lane.path):
+            entitled = self._entitlement(account, kind)
+            part = entitled.guaranteed if guaranteed else entitled.total
+            if guaranteed and not kind and self.tree.guarantees_types_only(account):
+                part = -math.inf
+            most.append(min(part + _EPSILON - self.held(account)[kind], below))
+            below = min(below, self._entitlement(account, 0).total + _EPSILON - self.held(account)[0])
+        return tuple(reversed(most))
 
     def lacks(self, lane: Lane) -> bool:
         """Whether the lane holds less than it is entitled to, or than is guaranteed to it of a GPU type."""

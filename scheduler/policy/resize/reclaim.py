@@ -4,8 +4,8 @@ What is taken is free only once workers have left. Until then a draft keeps thes
 already, from everybody who comes later in it.
 """
 
+import math
 from dataclasses import replace
-from functools import cached_property
 
 from scheduler.model.job import Job, Placement
 from scheduler.model.shape import WorkerShape
@@ -21,8 +21,9 @@ from scheduler.policy.preempt.victims import Victims
 class Reclaims:
     """Slots that running jobs will get as others leave them."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, victims: Victims) -> None:
         self._draft = draft
+        self._victims = victims
         self._kept: list[tuple[Placement, WorkerShape]] = []
         #: Openings of the draft when such a claim of a queue failed last; bounded by a blocked job or not.
         self._failed: dict[tuple[str, WorkerShape, bool], int] = {}
@@ -42,7 +43,9 @@ class Reclaims:
             attempt = (draft.lane(job).own, shape, headroom is None)
             if self._failed.get(attempt) == draft.openings or not draft.may_take(job.id):
                 return False
-            takings = find_takings_to_grow(draft, job, request, self._victims, headroom, passes_on_at)
+            takings = None
+            if self._may_be_enough(job, shape):
+                takings = find_takings_to_grow(draft, job, request, self._victims, headroom, passes_on_at)
             if takings is None:
                 self._failed[attempt] = draft.openings
                 return False
@@ -66,6 +69,9 @@ class Reclaims:
         for placement, shape in self._kept:
             self._draft.ledger.hold(placement, shape, -1)
 
-    @cached_property
-    def _victims(self) -> Victims:
-        return Victims(self._draft)
+    def _may_be_enough(self, job: Job, shape: WorkerShape) -> bool:
+        """Whether other queues might give up enough for one more worker of this shape."""
+        shares, losses = self._draft.shares, self._victims.losses
+        if shares is None or losses is None:
+            return False
+        return losses.enough(self._draft.lane(job), shares.standing.typed(shape.gpu_type, shape.slots), -math.inf)

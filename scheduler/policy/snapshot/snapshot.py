@@ -20,6 +20,7 @@ from scheduler.policy.queues.shares import Standing
 from scheduler.policy.queues.tree import Tree
 from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import AllPeers
+from scheduler.policy.snapshot.tally import Tally
 from scheduler.policy.snapshot.usage_index import UsageIndex
 from scheduler.policy.snapshot.victim_table import VictimTable
 from scheduler.policy.snapshot.waiting_jobs import WaitingJobs
@@ -50,6 +51,8 @@ class Snapshot:
         self.waiting_jobs = WaitingJobs(self.order, self.tree, world.queued.values())
         #: Where queues stand before any decision; None: no draft has asked yet.
         self.standing: Standing | None = None
+        #: What active jobs hold and want, as of the last standing.
+        self.tallies: Mapping[JobId, Tally] = {}
         #: Nodes from which, or from some slots of which, workers are moved.
         self.draining = {
             node.name for node in world.nodes.values() if node.intent is NodeIntent.DRAINING or node.unhealthy_mask

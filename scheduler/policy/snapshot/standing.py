@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from scheduler.config import PolicySettings
+from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.queue_tree import closed_queues
 from scheduler.model.world import World
@@ -17,17 +18,10 @@ from scheduler.policy.queues.shares import Counts, Standing, add_to
 from scheduler.policy.queues.tree import TOP, Lane, Tree
 from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import AllPeers
+from scheduler.policy.snapshot.tally import Tally
 from scheduler.policy.snapshot.usage import JobUsage
 from scheduler.policy.snapshot.usage_index import UsageIndex
-from scheduler.policy.snapshot.waiting_jobs import WaitingJobs
-
-
-class _Tallies(NamedTuple):
-    """Slots by account and kind."""
-
-    held: dict[str, Counts]
-    leaving: dict[str, Counts]
-    pinned: dict[str, Counts]
+from scheduler.policy.snapshot.waiting_jobs import Demand, JobClass, WaitingJobs
 
 
 class Seen(Protocol):
@@ -52,27 +46,31 @@ class Seen(Protocol):
     @property
     def waiting_jobs(self) -> WaitingJobs: ...
 
+    tallies: Mapping[JobId, Tally]
+
 
 def standing_of(snapshot: Seen) -> Standing:
     """The standing before any decision of a pass; the world of the snapshot has queues."""
     tree, ledger = snapshot.tree, snapshot.ledger
     empty = Standing(tree, _kinds(tree, ledger))
-    tallies = _Tallies({}, {}, {})
+    held, leaving, pinned = dict[str, Counts](), dict[str, Counts](), dict[str, Counts]()
     closed = closed_queues(snapshot.world.queues, snapshot.world.spent)
     wanted_by: dict[Lane, Counts] = {}
     first: dict[Lane, int] = {}
     oldest: dict[str, int] = {}
     divisible = [float(count) for count in empty.counts(enumerate(map(tuple, ledger.soon().tolist())))]
-    for job_id in snapshot.world.active:
-        usage = snapshot.usages[job_id]
-        lane = tree.lane_of(usage.job)
+    snapshot.tallies = {job_id: _tally(snapshot, empty, job_id) for job_id in snapshot.world.active}
+    for job_id, tally in snapshot.tallies.items():
+        lane = tally.lane
         if lane is not TOP:
-            held = empty.counts(usage.held)
             first[lane] = min(first.get(lane, job_id), job_id)
-            _tally(tallies, lane, (held, empty.counts(usage.leaving), empty.counts(usage.kept)))
-            wanted = held if lane.inside(closed) else _wanted_by_active(snapshot, empty, usage, held)
-            add_to(wanted_by, (lane,), wanted)
-            divisible = [slots + more for slots, more in zip(divisible, held, strict=True)]
+            add_to(held, lane.accounts, tally.held)
+            if any(tally.leaving):
+                add_to(leaving, lane.accounts, tally.leaving)
+            if any(tally.pinned):
+                add_to(pinned, lane.accounts, tally.pinned)
+            add_to(wanted_by, (lane,), tally.held if lane.inside(closed) else tally.wanted)
+            divisible = [slots + more for slots, more in zip(divisible, tally.held, strict=True)]
     for lane, number, wanted in _waiting(snapshot, empty):
         if lane is TOP:
             divisible = [slots - less for slots, less in zip(divisible, wanted, strict=True)]
@@ -84,10 +82,10 @@ def standing_of(snapshot: Seen) -> Standing:
     demand, used = _demand(wanted_by), _used(snapshot)
     return replace(
         empty,
-        entitled=divided_among(tree, first, demand, tallies.held, used, divisible),
-        held=tallies.held,
-        leaving=tallies.leaving,
-        pinned=tallies.pinned,
+        entitled=divided_among(tree, first, demand, held, used, divisible),
+        held=held,
+        leaving=leaving,
+        pinned=pinned,
         wanted=demand,
         elsewhere=_elsewhere(snapshot, empty),
         used=used,
@@ -124,9 +122,15 @@ def _kinds(tree: Tree, ledger: Ledger) -> list[int]:
     return [index.get(node.gpu_type or "", 0) for node in ledger.nodes[: ledger.own]]
 
 
-def _tally(tallies: _Tallies, lane: Lane, of_job: tuple[Counts, Counts, Counts]) -> None:
-    for tally, counts in zip(tallies, of_job, strict=True):
-        add_to(tally, lane.accounts, counts)
+def _tally(snapshot: Seen, standing: Standing, job_id: JobId) -> Tally:
+    """What the job holds and wants; as it was known where nothing changed."""
+    usage, peer, known = snapshot.usages[job_id], snapshot.peers.get(job_id), snapshot.tallies.get(job_id)
+    if known is not None and known.usage is usage and known.peer is peer:
+        return known
+    held = standing.counts(usage.held)
+    leaving, pinned = standing.counts(usage.leaving), standing.counts(usage.kept)
+    wanted = _wanted_by_active(snapshot, standing, usage, held)
+    return Tally(usage, peer, snapshot.tree.lane_of(usage.job), held, leaving, pinned, wanted)
 
 
 def _elsewhere(snapshot: Seen, standing: Standing) -> dict[str, Counts]:
@@ -171,13 +175,11 @@ def _waiting(snapshot: Seen, standing: Standing) -> Iterable[tuple[Lane, int, Co
     no more than empty nodes would hold: nobody has to leave room for what no job can have.
     """
     places = snapshot.places
-    for job_class in snapshot.waiting_jobs.job_classes:
-        lane, shape, least = job_class.lane, job_class.shape, job_class.min_workers
-        needed = standing.typed(shape.gpu_type, least * shape.slots)
-        most = places.feasible(shape).most_ready
-        if least <= most and not _never(lane, needed, preemptible=job_class.preemptible):
-            slots = job_class.wanted_workers(most) * shape.slots
-            yield lane, job_class.ranks[0][2], standing.typed(shape.gpu_type, slots)
+    for lane, waiting in snapshot.waiting_jobs.lanes.items():
+        if waiting.demand is None:
+            waiting.demand = _demand_of(lane, waiting.job_classes.values(), places, standing)
+        if waiting.demand.first is not None:
+            yield lane, waiting.demand.first, waiting.demand.slots
     for job in snapshot.waiting_jobs.singles.values():
         lane, group, most = snapshot.tree.lane_of(job), job.spec.fixed, places.feasible(job.shape).most_ready
         fits = job.min_workers <= most and (group is None or places.feasible(group.shape).most_ready > 0)
@@ -185,6 +187,21 @@ def _waiting(snapshot: Seen, standing: Standing) -> Iterable[tuple[Lane, int, Co
         never = not fits or _never(lane, needed, preemptible=job.spec.preemptible)
         if job.not_before <= snapshot.order.now and not never:
             yield lane, job.id, counts_of(standing, job, min(job.max_workers, most))
+
+
+def _demand_of(lane: Lane, job_classes: Iterable[JobClass], places: Places, standing: Standing) -> Demand:
+    """What jobs of these classes of a lane want that could start some time."""
+    first: list[JobId] = []
+    total = standing.typed(None, 0)
+    for job_class in job_classes:
+        shape, least = job_class.shape, job_class.min_workers
+        needed = standing.typed(shape.gpu_type, least * shape.slots)
+        most = places.feasible(shape).most_ready
+        if least <= most and not _never(lane, needed, preemptible=job_class.preemptible):
+            first.append(job_class.ranks[0][2])
+            wanted = standing.typed(shape.gpu_type, job_class.wanted_workers(most) * shape.slots)
+            total = tuple(a + b for a, b in zip(total, wanted, strict=True))
+    return Demand(min(first, default=None), total)
 
 
 def _never(lane: Lane, needed: Counts, *, preemptible: bool) -> bool:

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
+from typing import NamedTuple
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -16,6 +17,7 @@ from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
+from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import Lane, Tree
 from scheduler.policy.snapshot.order import Order, Rank
 
@@ -53,6 +55,10 @@ class JobClass:
         """Workers that all of them want together, where nodes hold `most` of one job."""
         return sum(min(each, most) * number for each, number in self.maxima.items())
 
+    def carries_other_than(self, said: Waiting) -> bool:
+        """Whether any of them carries another reason than this one."""
+        return len(self._carrying) > 1 or (said.reason, said.for_job) not in self._carrying
+
     def carrying_other_than(self, said: Waiting) -> Iterator[tuple[Carried, list[JobId]]]:
         """Jobs, by id, that carry another reason than this one; those without a reason come first."""
         for carried in sorted(self._carrying, key=_first_reasons_first):
@@ -89,6 +95,23 @@ class JobClass:
             del self._carrying[carried]
 
 
+class Demand(NamedTuple):
+    """What jobs of one lane that could start some time want together."""
+
+    #: The smallest number of such a job that is first in its class; None: there is none.
+    first: JobId | None
+    #: Slots by kind.
+    slots: Counts
+
+
+class LaneJobs:
+    """Waiting jobs of one lane by class, and what they want, which is kept until one of them changes."""
+
+    def __init__(self) -> None:
+        self.job_classes: dict[JobClassKey, JobClass] = {}
+        self.demand: Demand | None = None
+
+
 def not_carried(world: World, waiting: Mapping[JobId, Waiting]) -> dict[JobId, Waiting]:
     """The reasons that the jobs do not carry yet."""
     return {job_id: said for job_id, said in waiting.items() if differs(world.queued[job_id], said)}
@@ -110,7 +133,7 @@ class WaitingJobs:
     def __init__(self, order: Order, tree: Tree, jobs: Iterable[Job]) -> None:
         self._order = order
         self._tree = tree
-        self._job_classes: dict[JobClassKey, JobClass] = {}
+        self.lanes: dict[Lane, LaneJobs] = {}
         #: Jobs that are looked at one by one.
         self.singles: dict[JobId, Job] = {}
         for job in jobs:
@@ -120,13 +143,13 @@ class WaitingJobs:
                 job_class = self._job_class(job)
                 job_class.ranks.append(order.rank(job))
                 job_class.note(job)
-        for job_class in self._job_classes.values():
+        for job_class in self.job_classes:
             for part in (2, 1, 0):  # one after the other is faster than by whole tuples
                 job_class.ranks.sort(key=itemgetter(part))
 
     @property
-    def job_classes(self) -> Iterable[JobClass]:
-        return self._job_classes.values()
+    def job_classes(self) -> Iterator[JobClass]:
+        return (job_class for lane in self.lanes.values() for job_class in lane.job_classes.values())
 
     def advance(self, order: Order) -> None:
         """Advance to the time of `order`: pauses may be over."""
@@ -143,12 +166,14 @@ class WaitingJobs:
 
     def remove(self, job: Job) -> None:
         if self.singles.pop(job.id, None) is None:
-            kind = self._kind(job)
-            job_class = self._job_classes[kind]
+            job_class = self._job_class(job)
             del job_class.ranks[job_class.after(self._order.rank(job))]
             job_class.forget(job)
             if not job_class.ranks:
-                del self._job_classes[kind]
+                job_classes = self.lanes[job_class.lane].job_classes
+                del job_classes[self._kind(job)]
+                if not job_classes:
+                    del self.lanes[job_class.lane]
 
     def replace(self, old: Job, new: Job) -> None:
         """Replace the value of a job; often only its wait reason has changed."""
@@ -156,7 +181,7 @@ class WaitingJobs:
             self.remove(old)
             self.add(new)
         else:
-            job_class = self._job_classes[self._kind(new)]
+            job_class = self._job_class(new)
             job_class.forget(old)
             job_class.note(new)
 
@@ -179,10 +204,15 @@ class WaitingJobs:
         job_class.note(job)
 
     def _job_class(self, job: Job) -> JobClass:
+        """The class of the job, of which something is about to change."""
         kind = self._kind(job)
-        job_class = self._job_classes.get(kind)
+        lane = self.lanes.get(kind[0])
+        if lane is None:
+            lane = self.lanes[kind[0]] = LaneJobs()
+        lane.demand = None
+        job_class = lane.job_classes.get(kind)
         if job_class is None:
-            job_class = self._job_classes[kind] = JobClass(kind)
+            job_class = lane.job_classes[kind] = JobClass(kind)
         return job_class
 
     def _kind(self, job: Job) -> JobClassKey:

@@ -1,13 +1,11 @@
 """Whether any job of a queue could start now, judged for all of its job classes at once."""
 
 from collections.abc import Collection
-from functools import cached_property
 
 from scheduler.model.job import Job
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.losses import Losses
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import TOP, Lane
@@ -44,13 +42,8 @@ class Hopes:
         return self._enough(lane, counts, self._draft.order.effective(job))
 
     def _enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
-        return self._losses is None or self._losses.enough(lane, counts, importance)
-
-    @cached_property
-    def _losses(self) -> Losses | None:
-        """None: there are no queues."""
-        shares, by_lane = self._draft.shares, self._victims.by_lane
-        return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
+        losses = self._victims.losses
+        return losses is None or losses.enough(lane, counts, importance)
 
     def _finds_room(self, job_class: JobClass) -> bool:
         changes = len(self._draft.ledger.log)

@@ -67,15 +67,20 @@ class Line:
             self.push(job_class, bisect_right(job_class.ranks, rank) if self._draft.shares is None else k)
 
     def _passes_by(self, queue: str, heads: list[Head]) -> bool:
-        """Whether none of the queue's jobs has any hope; then its classes are parked."""
+        """Whether none of the queue's jobs has any hope; classes without hope are parked."""
         if queue in self._hopeful:
             return False
-        alone = any(job_class is None for _, _, job_class in heads)
-        classes = [(job_class, k) for _, k, job_class in heads if job_class is not None]
-        if alone or self._has_hope([job_class for job_class, _ in classes], -heads[0][0][0]):
+        classes = [job_class for _, _, job_class in heads if job_class is not None]
+        any_hope = self._has_hope(classes, -heads[0][0][0]) if classes else False
+        kept: list[Head] = []
+        for head in heads:
+            rank, k, job_class = head
+            if job_class is None or (any_hope and self._has_hope([job_class], -rank[0])):
+                kept.append(head)
+            else:
+                self.park(job_class, k)
+        heads[:] = kept
+        heapq.heapify(heads)
+        if heads:
             self._hopeful.add(queue)
-            return False
-        for job_class, k in classes:
-            self.park(job_class, k)
-        heads.clear()
-        return True
+        return not heads

@@ -9,6 +9,7 @@ from scheduler.policy.capacity.pools import shapes_of
 from scheduler.policy.capacity.request import Request, fits_empty, request_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Counts, Quota
+from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.standing import counts_of
 
 
@@ -29,7 +30,7 @@ class QueueRules:
 
     def why_not(self, job: Job) -> WaitReason | None:
         """The rule that keeps the job from starting unless jobs of its own queues leave; None: there is none."""
-        if self._without_limit(job):
+        if self.without_limit(self._draft.lane(job)):
             return None if job.spec.preemptible else self.why_never(job)
         reason = self.why_never(job) or next((quota.reason for quota in self.lacking(job)), None)
         if reason is None and self._any_type(job):
@@ -38,6 +39,10 @@ class QueueRules:
             if bounded is not request and request.fits(View.OPEN) and not bounded.fits(View.OPEN):
                 return WaitReason.QUEUE_LIMIT
         return reason
+
+    def without_limit(self, lane: Lane) -> bool:
+        """Whether the queues of a lane get all that they ask for, as far as there is any."""
+        return self._shares is None or not (lane.limits or self._shares.is_closed(lane))
 
     def has_room(self, job: Job) -> bool:
         """Whether limits let the job start at once."""
@@ -50,7 +55,7 @@ class QueueRules:
     def bounded(self, job: Job, request: Request) -> Request:
         """The request without nodes of GPU types of which limits do not let the job have all that names no type."""
         shares = self._shares
-        if shares is None or self._without_limit(job) or not self._any_type(job):
+        if shares is None or self.without_limit(self._draft.lane(job)) or not self._any_type(job):
             return request
         lane, types = self._draft.lane(job), shares.tree.kinds[1:]
         slots = {gpu_type: _slots_on(request, gpu_type) for gpu_type in types}
@@ -66,11 +71,6 @@ class QueueRules:
         if shares is None or not self._any_type(job):
             return request
         return self._without(shares.promised_to_others(self._draft.lane(job)), job, request)
-
-    def _without_limit(self, job: Job) -> bool:
-        """Whether its queues get all that they ask for, as far as there is any."""
-        lane = self._draft.lane(job)
-        return self._shares is None or not (lane.limits or self._shares.is_closed(lane))
 
     def _any_type(self, job: Job) -> bool:
         """Whether queues name GPU types and the job does not."""

@@ -56,9 +56,9 @@ class Starts:
         self.kept_back: Job | None = None
         #: Job classes that cannot start whatever is free.
         self._impossible: dict[JobClass, WaitReason] = {}
-        self._victims = Victims(draft)
+        self.victims = Victims(draft)
         self._rules = QueueRules(draft)
-        self._hopes = Hopes(draft, self._victims)
+        self._hopes = Hopes(draft, self.victims)
         #: By queue and priority.
         self._limits: dict[tuple[str, int], BackfillLimit] = {}
         #: Attempts that failed for lack of capacity alone, and behind the blocked job; by queue.
@@ -123,6 +123,8 @@ class Starts:
         left = (job for job in self.left if job.id not in self.draft.holding)
 
         def never(job_class: JobClass) -> WaitReason | None:
+            if job_class.preemptible and self._rules.without_limit(job_class.lane):
+                return self._impossible.get(job_class)
             return self._impossible.get(job_class) or self._rules.why_not(self._member(job_class, 0))
 
         explain(self.draft, left, never, self._request, self.head_reservation)
@@ -298,7 +300,7 @@ class Starts:
     def _take_over(self, job: Job, request: Request, headroom: Headroom | None) -> bool:
         """Give up the fewest reservations of less important jobs that let this one start; none if they cannot."""
         draft, (feasible, count), dominated = self.draft, request.workers, self.draft.dominated_by(job)
-        if not dominated or self._victims.reach_of_reservations(job, feasible, headroom) < count:
+        if not dominated or self.victims.reach_of_reservations(job, feasible, headroom) < count:
             return False
         given_up: list[tuple[Job, Placements]] = []
         for holder in dominated:
@@ -336,7 +338,7 @@ class Starts:
             if headroom is not None:  # it may use what it takes
                 self._pass_on(job, takings)
                 headroom = headroom.as_it_is()
-            apply(draft, job, takings, self._victims)
+            apply(draft, job, takings, self.victims)
             chosen = request.place(View.SOON, headroom)
         assert chosen is not None, "takings are enough for the job"
         self._use(limit, job, request, chosen)
@@ -345,7 +347,7 @@ class Starts:
 
     def _takings(self, job: Job, request: Request, headroom: Headroom | None) -> list[Taking] | None:
         """Takings that let the job fit; None if it does not fit whatever is taken, in this pass."""
-        draft, victims, (feasible, count) = self.draft, self._victims, request.workers
+        draft, victims, (feasible, count) = self.draft, self.victims, request.workers
         if not draft.may_take():
             self._fail(job, request, headroom)
             return None

@@ -54,9 +54,10 @@ def explain(
 def _explain_job_classes(draft: Draft, said_to: Callable[[JobClass], Waiting], waiting: dict[JobId, Waiting]) -> None:
     """Add changed reasons of job classes, by place in the queue; limited for jobs that have a reason already."""
     decided = draft.starts.keys() | draft.holding.keys()
+    each = ((job_class, said_to(job_class)) for job_class in draft.snapshot.waiting_jobs.job_classes)
+    changed = [(job_class, said) for job_class, said in each if job_class.carries_other_than(said)]
     rewritten = 0
-    for job_class in sorted(draft.snapshot.waiting_jobs.job_classes, key=lambda job_class: job_class.ranks[0]):
-        said = said_to(job_class)
+    for job_class, said in sorted(changed, key=lambda pair: pair[0].ranks[0]):
         for carried, job_ids in job_class.carrying_other_than(said):
             left = (job_id for job_id in job_ids if job_id not in decided)
             first = carried[0] in UNEXPLAINED
