@@ -36,49 +36,6 @@ MORE_VICTIMS = 8 * FIRST_VICTIMS
 Way = Callable[[Trial], None]
 
 
-def find_takings(
-    draft: Draft,
-    job: Job,
-    request: Request,
-    victims: Victims,
-    headroom: Headroom | None,
-    promised_at: float | None = None,
-) -> list[Taking] | None:
-    """The fewest takings of the mildest way that lets the waiting job fit soon; None if no way does.
-
-    Where the headroom beside a blocked job bounds this one, jobs of other queues may pass slots on to it that they
-    would hold beyond `promised_at`: the blocked job does not count on these. None: nobody may.
-    """
-    shares, lane = draft.shares, draft.lane(job)
-    taker = Taker(draft, job, request, victims, headroom, promised_at if headroom is not None else None)
-    if shares is None or lane is TOP:
-        return _mildest(taker, chain(_ways_by_importance(taker), _ways_by_equals(taker)), None)
-    counts = counts_of(shares.standing, job, job.min_workers)
-    ways = chain(_ways_by_share(taker, shares, counts), _ways_by_equals(taker))
-    return _mildest(taker, ways, lambda: Quotas(shares, shares.lacking(lane, counts)))
-
-
-def find_takings_to_grow(
-    draft: Draft,
-    job: Job,
-    request: Request,
-    victims: Victims,
-    headroom: Headroom | None,
-    promised_at: float | None = None,
-) -> list[Taking] | None:
-    """The fewest takings from other queues that let the running job have the workers of the request; None: none do.
-
-    See `find_takings` for the headroom.
-    """
-    shares = draft.shares
-    if shares is None:
-        return None
-    taker = Taker(draft, job, request, victims, headroom, promised_at if headroom is not None else None)
-    gpu_type = request.workers.feasible.shape.gpu_type
-    counts = shares.standing.typed(gpu_type, request.workers.number * job.shape.slots)
-    return _mildest(taker, _ways_by_share(taker, shares, counts, by_importance=False), None)
-
-
 class Taker(NamedTuple):
     """The job that takes, and what it has to fit into."""
 
@@ -86,14 +43,40 @@ class Taker(NamedTuple):
     job: Job
     request: Request
     victims: Victims
+    #: What a blocked job leaves to it; None: nothing bounds it.
     headroom: Headroom | None
-    #: Jobs that would hold slots beyond this moment may pass them on to it, whatever the headroom is; None: none may.
-    promised_at: float | None
+    #: Where the headroom bounds it, jobs of other queues that would hold slots beyond this moment may pass them on to
+    #: it: the blocked job does not count on these. None: nobody may.
+    passes_on_at: float | None
+
+    @property
+    def promised_at(self) -> float | None:
+        """Beyond which moment slots are passed on to it; None: they need not be, or may not."""
+        return self.passes_on_at if self.headroom is not None else None
 
     @property
     def bound(self) -> Headroom | None:
         """The headroom that bounds all that it has in the end."""
-        return self.headroom if self.promised_at is None else None
+        return self.headroom if self.passes_on_at is None else None
+
+
+def find_takings(taker: Taker) -> list[Taking] | None:
+    """The fewest takings of the mildest way that lets the waiting job fit soon; None if no way does."""
+    shares, job, lane = taker.draft.shares, taker.job, taker.draft.lane(taker.job)
+    if shares is None or lane is TOP:
+        return _mildest(taker, chain(_ways_by_importance(taker), _ways_by_equals(taker)), None)
+    counts = counts_of(shares.standing, job, job.min_workers)
+    ways = chain(_ways_by_share(taker, shares, counts), _ways_by_equals(taker))
+    return _mildest(taker, ways, lambda: Quotas(shares, shares.lacking(lane, counts)))
+
+
+def find_takings_to_grow(taker: Taker) -> list[Taking] | None:
+    """The fewest takings from other queues that let the running job have the workers of the request; None: none do."""
+    shares, workers = taker.draft.shares, taker.request.workers
+    if shares is None:
+        return None
+    counts = shares.standing.typed(workers.feasible.shape.gpu_type, workers.number * taker.job.shape.slots)
+    return _mildest(taker, _ways_by_share(taker, shares, counts, by_importance=False), None)
 
 
 class Attempt(NamedTuple):
@@ -158,7 +141,8 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
 
     Beside a blocked job from one or the other: what is passed on is counted apart.
     """
-    draft, job, request, victims, _, promised_at = taker
+    draft, job, request, victims, *_ = taker
+    promised_at = taker.promised_at
     feasible, count = request.workers
     by_lane = victims.by_lane
     if by_lane is None or victims.reach(job, feasible, taker.bound) < count:

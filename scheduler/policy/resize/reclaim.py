@@ -14,7 +14,7 @@ from scheduler.policy.capacity.pools import Group
 from scheduler.policy.capacity.request import Part, Request
 from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.search import apply, find_takings_to_grow
+from scheduler.policy.preempt.search import Taker, apply, find_takings_to_grow
 from scheduler.policy.preempt.victims import Victims
 
 
@@ -31,7 +31,7 @@ class Reclaims:
     def claim(self, job: Job, group: Group, headroom: Headroom | None, passes_on_at: float | None) -> bool:
         """Keep room for one more worker of the job, where it is being freed or can be taken from other queues.
 
-        Beside a blocked job, see `find_takings` for the headroom and the moment.
+        Beside a blocked job, see `Taker` for the headroom and the moment.
         """
         draft, (shared, gpu_type) = self._draft, group
         if shared or not draft.may_reclaim(draft.lane(job)):
@@ -45,7 +45,7 @@ class Reclaims:
                 return False
             takings = None
             if self._may_be_enough(job, shape):
-                takings = find_takings_to_grow(draft, job, request, self._victims, headroom, passes_on_at)
+                takings = find_takings_to_grow(Taker(draft, job, request, self._victims, headroom, passes_on_at))
             if takings is None:
                 self._failed[attempt] = draft.openings
                 return False

@@ -21,7 +21,7 @@ from scheduler.policy.capacity.pools import Placements
 from scheduler.policy.capacity.request import Chosen, Part, Request, impossible
 from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.search import apply, find_takings
+from scheduler.policy.preempt.search import Taker, apply, find_takings
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.queues.turns import Turn
 from scheduler.policy.snapshot.order import Rank
@@ -351,15 +351,13 @@ class Starts:
         if not draft.may_take():
             self._fail(job, request, headroom)
             return None
-        takings, passes_on_at = None, self._passes_on_at(job)
-        if self._hopes.in_takings(job):
-            takings = find_takings(draft, job, request, victims, headroom, passes_on_at)
+        taker = Taker(draft, job, request, victims, headroom, self._passes_on_at(job))
+        takings = find_takings(taker) if self._hopes.in_takings(job) else None
         if takings is None and not self._rules.lacking(job):
-            bound = headroom if passes_on_at is None else None
-            reach = victims.reach_of_any(job, feasible, bound)
+            reach = victims.reach_of_any(job, feasible, taker.bound)
             self._fail(job, request._replace(workers=Part(feasible, min(reach + 1, count))), headroom)
             slots = draft.places.feasible(replace(job.shape, cpus=0.0, memory_mib=0))
-            reach = victims.reach_of_any(job, slots, bound)
+            reach = victims.reach_of_any(job, slots, taker.bound)
             if reach < count:  # whatever CPUs and memory it needs
                 self._fail(job, request._replace(workers=Part(slots, reach + 1)), headroom)
         return takings
