@@ -144,7 +144,7 @@ def decide(draft: Draft, backfill_gains: BackfillGains) -> Decided:
     # 2. Each queue, in turn and in order: start, else take what is being freed, else preempt, else wait; when none of
     #    its jobs starts any more, slots that are left over go to its elastic jobs.
     starts = Starts(draft, backfill_gains)
-    reclaims = Reclaims(draft, starts.victims)
+    reclaims = Reclaims(draft, starts.victims, starts.hopes)
     growth_round = GrowthRound(draft, lambda: starts.head_reservation, reclaims.claim)
     serve_in_turn(starts, growth_round)
     growth_round.place()

@@ -18,7 +18,6 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
 from scheduler.policy.preempt.lanes import LaneTable
-from scheduler.policy.preempt.losses import Losses
 from scheduler.policy.queues.tree import TOP
 from scheduler.policy.snapshot.peers import Peers
 from scheduler.policy.snapshot.taking import WHERE
@@ -118,12 +117,6 @@ class Victims:
         """Lanes of the jobs; None: there are no queues."""
         shares = self._draft.shares
         return LaneTable(self._victim_table, self._draft.usages, shares) if shares is not None else None
-
-    @cached_property
-    def losses(self) -> Losses | None:
-        """The most that these could lose; None: there are no queues."""
-        shares, by_lane = self._draft.shares, self.by_lane
-        return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
 
     @property
     def _open(self) -> Bools:

@@ -4,7 +4,6 @@ What is taken is free only once workers have left. Until then a draft keeps thes
 already, from everybody who comes later in it.
 """
 
-import math
 from dataclasses import replace
 
 from scheduler.model.job import Job, Placement
@@ -16,13 +15,15 @@ from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.search import Taker, apply, find_takings_to_grow
 from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.start.hopes import Hopes
 
 
 class Reclaims:
     """Slots that running jobs will get as others leave them."""
 
-    def __init__(self, draft: Draft, victims: Victims) -> None:
+    def __init__(self, draft: Draft, victims: Victims, hopes: Hopes) -> None:
         self._draft = draft
+        self._hopes = hopes
         self._victims = victims
         self._kept: list[tuple[Placement, WorkerShape]] = []
         #: Openings of the draft when such a claim of a queue failed last; bounded by a blocked job or not.
@@ -44,7 +45,7 @@ class Reclaims:
             if self._failed.get(attempt) == draft.openings or not draft.may_take(job.id):
                 return False
             takings = None
-            if self._may_be_enough(job, shape):
+            if self._hopes.in_takings_to_grow(job, shape):
                 takings = find_takings_to_grow(Taker(draft, job, request, self._victims, headroom, passes_on_at))
             if takings is None:
                 self._failed[attempt] = draft.openings
@@ -68,10 +69,3 @@ class Reclaims:
         """Stop keeping room: the plan is made."""
         for placement, shape in self._kept:
             self._draft.ledger.hold(placement, shape, -1)
-
-    def _may_be_enough(self, job: Job, shape: WorkerShape) -> bool:
-        """Whether other queues might give up enough for one more worker of this shape."""
-        shares, losses = self._draft.shares, self._victims.losses
-        if shares is None or losses is None:
-            return False
-        return losses.enough(self._draft.lane(job), shares.standing.typed(shape.gpu_type, shape.slots), -math.inf)

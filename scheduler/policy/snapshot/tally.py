@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import Lane
-from scheduler.policy.snapshot.peers import Peer
 from scheduler.policy.snapshot.usage import JobUsage
 
 
@@ -12,7 +11,8 @@ class Tally(NamedTuple):
     """Slots of one active job. They follow from its usage and its place among its peers."""
 
     usage: JobUsage
-    peer: Peer | None
+    #: Its place among its peers, as an object that changes where the place does.
+    peer: object
     lane: Lane
     #: Slots of its workers that stay, of those that are leaving, and of those that nobody may take.
     held: Counts

@@ -1,11 +1,14 @@
 """Whether any job of a queue could start now, judged for all of its job classes at once."""
 
+import math
 from collections.abc import Collection
+from functools import cached_property
 
 from scheduler.model.job import Job
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.draft import Draft
+from scheduler.policy.preempt.losses import Losses
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import TOP, Lane
@@ -41,9 +44,21 @@ class Hopes:
         counts = counts_of(shares.standing, job, job.min_workers)
         return self._enough(lane, counts, self._draft.order.effective(job))
 
+    def in_takings_to_grow(self, job: Job, shape: WorkerShape) -> bool:
+        """Whether other queues might give up enough for one more worker of this shape of the running job."""
+        shares = self._draft.shares
+        if shares is None:
+            return False
+        return self._enough(self._draft.lane(job), shares.standing.typed(shape.gpu_type, shape.slots), -math.inf)
+
     def _enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
-        losses = self._victims.losses
-        return losses is None or losses.enough(lane, counts, importance)
+        return self._losses is None or self._losses.enough(lane, counts, importance)
+
+    @cached_property
+    def _losses(self) -> Losses | None:
+        """None: there are no queues."""
+        shares, by_lane = self._draft.shares, self._victims.by_lane
+        return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
 
     def _finds_room(self, job_class: JobClass) -> bool:
         changes = len(self._draft.ledger.log)

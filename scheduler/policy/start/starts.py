@@ -58,7 +58,7 @@ class Starts:
         self._impossible: dict[JobClass, WaitReason] = {}
         self.victims = Victims(draft)
         self._rules = QueueRules(draft)
-        self._hopes = Hopes(draft, self.victims)
+        self.hopes = Hopes(draft, self.victims)
         #: By queue and priority.
         self._limits: dict[tuple[str, int], BackfillLimit] = {}
         #: Attempts that failed for lack of capacity alone, and behind the blocked job; by queue.
@@ -105,7 +105,7 @@ class Starts:
         head_reservation, lane = self.head_reservation, next(iter(job_classes)).lane
         if self._promises if head_reservation is None else head_reservation.among(lane):
             return True
-        return self._hopes.any(job_classes, importance)
+        return self.hopes.any(job_classes, importance)
 
     def _line_up(self) -> None:
         draft = self.draft
@@ -352,7 +352,7 @@ class Starts:
             self._fail(job, request, headroom)
             return None
         taker = Taker(draft, job, request, victims, headroom, self._passes_on_at(job))
-        takings = find_takings(taker) if self._hopes.in_takings(job) else None
+        takings = find_takings(taker) if self.hopes.in_takings(job) else None
         if takings is None and not self._rules.lacking(job):
             reach = victims.reach_of_any(job, feasible, taker.bound)
             self._fail(job, request._replace(workers=Part(feasible, min(reach + 1, count))), headroom)
