@@ -102,13 +102,14 @@ class Client:
         """A successful answer; anything else is raised."""
         import httpx
 
-        if (why := self.connection.why_not()) is not None:
-            raise Unreachable(_nobody_there(self.connection, why))
         try:
             timeout = httpx.Timeout(self._http.timeout.read, read=(self._http.timeout.read or 0.0) + wait_seconds)
-            response = self._http.request(
+            request = self._http.build_request(
                 method, path, params=params, json=body, headers={"Accept": accept}, timeout=timeout
             )
+            if (why := self.connection.why_not()) is not None:
+                raise Unreachable(_nobody_there(self.connection, why))
+            response = self._http.send(request)
         except UnicodeEncodeError as error:  # bytes of the command line, or escapes of a job file, that are no text
             wrong = ascii(error.object[max(error.start - 20, 0) : error.end])
             raise UserError(f"the request is not UTF-8 text: {wrong} cannot be sent") from None
