@@ -69,7 +69,7 @@ class Site:
         self.dice = dice
         self.mix = mix or Mix()
         self.now = _START
-        self.planner = Planner(PolicySettings())
+        self.planner = Planner(PolicySettings(), time.monotonic)
         #: Jobs that the last plan took from.
         self._leaving: list[JobId] = []
         self._numbers = iter(range(1, 10**9))

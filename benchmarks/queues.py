@@ -7,6 +7,7 @@ whatever else the machine does meets both alike. Processor time of one core; mak
 
 import random
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -60,7 +61,7 @@ class TypedSite(Site):
     def full_pass(self) -> float:
         """Plan as if nothing were known, and do nothing of it; in milliseconds."""
         planner, world = self.planner, self.world
-        self.planner = Planner(PolicySettings())
+        self.planner = Planner(PolicySettings(), time.monotonic)
         taken = self.plan()
         self.planner, self.world = planner, world
         return taken

@@ -25,7 +25,7 @@ from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
 
 #: A plan that takes longer preempts for no further job; the next one goes on.
-PREEMPTING_SECONDS_MAX = 2.0
+PREEMPTING_SECONDS_MAX = 0.5
 
 
 def _stopped_clock() -> float:
