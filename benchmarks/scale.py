@@ -3,7 +3,7 @@
 The real engine and store over the simulated cluster of N nodes × 8 slots; only the clock is virtual, and the durations
 are real: a second passes between two ticks, however long these take. About 2 jobs a node run and 8 wait; half of them
 are elastic. At 12,500 nodes and more, 200 jobs come and 200 end in a second, and workers send 2,000 reports; on a
-smaller cluster so much less, and of the jobs that end one in 50 does so by the failure of a worker.
+smaller cluster in proportion, and of the jobs that end one in 50 does so by the failure of a worker.
 """
 
 import random
@@ -163,7 +163,7 @@ class Cluster:
             self.site.submit([some_job(self._dice, runtime) for _ in range(part)], self._heartbeat_seconds)
 
     def _end(self, count: int) -> None:
-        """So many running jobs end, or fail by one of their workers."""
+        """This many running jobs end, or fail by one of their workers."""
         running = self.site.running()
         for job in self._dice.sample(running, min(count, len(running))):
             if self._dice.random() < FAILING_SHARE:
@@ -196,6 +196,6 @@ class Cluster:
 
 
 def _at_share(ticks: list[Tick], share: float) -> Tick:
-    """The tick which so many of all do not exceed."""
+    """The tick that this share of all does not exceed."""
     ordered = sorted(ticks, key=lambda tick: tick.ms)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

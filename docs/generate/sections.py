@@ -174,7 +174,7 @@ MEASURED: tuple[Section, ...] = (
         "What becomes of ticks as the cluster grows: all jobs at once, five minutes of steady traffic, a wave of "
         "important jobs for a tenth of the cluster, the loss of a twentieth of the nodes, a restart and a failover. "
         "Engine and store are the real ones, over the simulated cluster, with 10 jobs a node. At 12,500 nodes 200 jobs "
-        "come and 200 end in a second, and workers send 2,000 reports; on a smaller cluster so much less. `--nodes` "
+        "come and 200 end in a second, and workers send 2,000 reports; on a smaller cluster in proportion. `--nodes` "
         "takes other sizes, `--postgres` the other database.",
     ),
     Section(

@@ -4,10 +4,10 @@ Slots that are booked for later, or lent, are free for the planner. It would let
 forbids, and so it looks for no victims. Here it is asked again, about a world in which booked slots belong to others.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from scheduler.model.foreign import NO_FOREIGN, ForeignUse
+from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
@@ -59,17 +59,12 @@ def taking_places(
 
 def beside_booked(world: World, moments: Collection[Moment]) -> World:
     """The world in which others hold all idle room that jobs which stay until these moments must not use."""
-    foreign: dict[NodeName, ForeignUse] = dict(world.foreign)
+    held: dict[NodeName, Amount] = {}
     for name in {name for moment in moments for name in moment.booked}:
         idle = left_of(world.nodes[name], world.used(name), world.foreign.get(name, NO_FOREIGN))
-        kept = [
-            add(idle, add(moment.room[name], moment.booked[name], -1), -1)
-            for moment in moments
-            if name in moment.booked
-        ]
-        slots, cpus, memory_mib = (max(0, *each) for each in zip(*kept, strict=True))
-        foreign[name] = with_amount(world.foreign.get(name, NO_FOREIGN), (slots, cpus, memory_mib))
-    return world.with_foreign(foreign, world.demands)
+        kept = (add(m.room[name], m.booked[name], -1) for m in moments if name in m.booked)
+        held[name] = _most([NOTHING, *(add(idle, amount, -1) for amount in kept)])
+    return _with_held_by_others(world, held)
 
 
 def _with_booked_slots_of_others(
@@ -86,12 +81,21 @@ def _with_booked_slots_of_others(
         for each in world.queued.values()
         if each.id != job.id and not each.reservation
     }
-    foreign: dict[NodeName, ForeignUse] = dict(world.foreign)
-    for name in {name for moment in moments for name in moment.booked}:
-        booked = [moment.booked.get(name, NOTHING) for moment in moments]
-        slots, cpus, memory_mib = map(max, zip(*booked, strict=True))
-        foreign[name] = with_amount(world.foreign.get(name, NO_FOREIGN), (slots, cpus, memory_mib))
-    return world.evolve(Changes(jobs=tuple(away.values()))).with_foreign(foreign, world.demands)
+    names = {name for moment in moments for name in moment.booked}
+    held = {name: _most([moment.booked.get(name, NOTHING) for moment in moments]) for name in names}
+    return _with_held_by_others(world.evolve(Changes(jobs=tuple(away.values()))), held)
+
+
+def _with_held_by_others(world: World, held: Mapping[NodeName, Amount]) -> World:
+    """The world in which others hold these amounts besides."""
+    more = {name: with_amount(world.foreign.get(name, NO_FOREIGN), amount) for name, amount in held.items()}
+    return world.with_foreign({**world.foreign, **more}, world.demands)
+
+
+def _most(amounts: Collection[Amount]) -> Amount:
+    """Of each part of these amounts the most."""
+    slots, cpus, memory_mib = map(max, zip(*amounts, strict=True))
+    return slots, cpus, memory_mib
 
 
 def _fits_soon(world: World, job: Job, held: Reserve, takings: Collection[Shrink | StopJob]) -> bool:
