@@ -65,8 +65,7 @@ class Planner:
     def _plan(self, world: World, now: float) -> Plan:
         snapshot, self._snapshot = self._snapshot, None  # what an error leaves half done is not used again
         if snapshot is None or not snapshot.follow(world, now):
-            snapshot = Snapshot(world, now, self._settings)
-            snapshot.late = self._late
+            snapshot = Snapshot(world, now, self._settings, self._late)
         made = decided(snapshot, lambda draft, backfill_gains: decide(draft, backfill_gains).kept_back).plan()
         snapshot.rollback()
         self._snapshot = snapshot

@@ -32,11 +32,13 @@ V = TypeVar("V")
 class Snapshot:
     """Indexes and sums over one world, all of which follow from the world alone."""
 
-    def __init__(self, world: World, now: float, settings: PolicySettings) -> None:
+    def __init__(
+        self, world: World, now: float, settings: PolicySettings, late: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`late` tells whether the plan has taken a long time: then it leaves to the next one what may wait."""
         self.world = world
         self.settings = settings
-        #: Whether the plan has taken so long that it leaves to the next one what may wait.
-        self.late: Callable[[], bool] = lambda: False
+        self.late = late
         self.order = Order(now, settings)
         self.tree = Tree(world.queues)
         self._journal = Journal()
