@@ -36,11 +36,13 @@ def main(rank: int, size: int, event: str, spread: bool, folder: Path) -> None:
     from scheduler.elastic.group import cuda
     from scheduler.elastic.group.group import Group, form
     from scheduler.elastic.group.rendezvous_store import Meeting
+    from scheduler.elastic.group.sockets import Connections
     from scheduler.elastic.membership.membership import Membership
     from scheduler.elastic.session import is_broken_group
 
     torch.ones(1, device="cuda")
     meeting = Meeting("127.0.0.1", "token")
+    died = folder / "died"
 
     def formed(generation: int, members: str) -> Group:
         mine = members.index(NAMES[rank])
@@ -53,7 +55,7 @@ def main(rank: int, size: int, event: str, spread: bool, folder: Path) -> None:
         timeout_seconds = TIMEOUT_SECONDS if event == "hangs" else 60.0
         connections = meeting.connections()
         if event == "dies-while-connecting" and generation == 1:
-            threading.Timer(NOTICED_SECONDS, connections.shut).start()
+            threading.Thread(target=shut_after_death, args=(connections,), daemon=True).start()
         membership = Membership(generation, tuple(members), None)
         return form(told.read_text(), meeting.token, connections, membership, mine, 0, timeout_seconds, lambda: True)
 
@@ -63,7 +65,16 @@ def main(rank: int, size: int, event: str, spread: bool, folder: Path) -> None:
         group.settle_device()
         return float(tensor[-1])
 
+    def shut_after_death(connections: Connections) -> None:
+        nonlocal began
+        while not died.exists():
+            time.sleep(0.01)
+        time.sleep(NOTICED_SECONDS)
+        began = time.monotonic()
+        connections.shut()
+
     def die() -> None:
+        died.touch()
         os.kill(os.getpid(), signal.SIGKILL)
 
     if event == "dies-while-connecting" and rank == size - 1:

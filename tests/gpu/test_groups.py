@@ -31,7 +31,7 @@ def run(size: int, event: str, backend: str, folder: Path, seconds_max: float = 
 
 def freed_after(output: str) -> float:
     """Seconds until a rank was out of its collective."""
-    found = re.search(r"freed after ([\d.]+) s", output)
+    found = re.search(r"freed after (-?[\d.]+) s", output)
     assert found is not None, output
     return float(found[1])
 
@@ -78,5 +78,5 @@ def test_a_death_while_gpus_are_connected_frees_the_others(cuda: Gpu, tmp_path: 
     outputs, codes = run(3, "dies-while-connecting", "nccl", tmp_path)
     assert codes == [0, 0, -signal.SIGKILL]
     for output in outputs[:2]:
-        assert freed_after(output) < FREED_SECONDS_MAX + 5.0
+        assert freed_after(output) < FREED_SECONDS_MAX
         assert "then 2.0\nends well" in output

@@ -7,6 +7,7 @@ from typing import Any
 from scheduler.clusters.local.gpus import Gpu
 from tests.daemon import Daemon, running_daemon
 from tests.elastic.jobs import RunningJob
+from tests.gpu.reading import read_gpus
 
 COMPUTING = str(Path(__file__).with_name("computing.py"))
 POLICY = {"oversell_memory_max": 0.4, "oversell_cooldown_seconds": 1, "oversell_reopen_seconds": 2}
@@ -35,7 +36,7 @@ def test_a_job_that_shares_leaves_a_crowded_gpu_and_comes_back(cuda: Gpu, tmp_pa
         computes_on(owner)
         node = node_of(daemon)
         assert (node["slots_used"], node["extra_slots_used"], node["crowded_slots"]) == (slots, 1, [])
-        wanted.write_text("45000")
+        wanted.write_text(str(read_gpus()[cuda.uuid].memory_bytes // 2 >> 20))
         sharer.wait("has to leave", lambda: sharer.show()["state"] == "QUEUED")
         assert node_of(daemon)["crowded_slots"] == list(range(slots))
         computes_on(owner)

@@ -11,9 +11,11 @@ from scheduler.clusters.local.gpus import Gpu
 from scheduler.clusters.local.nvml import Nvml
 from tests.daemon import Daemon, running_daemon
 from tests.elastic.jobs import RunningJob
+from tests.eventually import eventually
 from tests.gpu.reading import read_gpus, read_load
 
 COMPUTING = str(Path(__file__).with_name("computing.py"))
+FAILING = str(Path(__file__).with_name("failing.py"))
 
 
 def metric(daemon: Daemon, name: str) -> float:
@@ -75,6 +77,24 @@ def test_all_that_is_watched_is_read_of_real_gpus(gpus: tuple[Gpu, ...]) -> None
         assert nvml.read().gpus.keys() == reading.gpus.keys(), "the library can be opened again"
     finally:
         nvml.close()
+
+
+def test_an_error_that_a_program_causes_is_told_and_closes_no_slot(cuda: Gpu, tmp_path: Path) -> None:
+    with running_daemon(tmp_path) as daemon:
+        job = RunningJob(daemon, command=[sys.executable, FAILING])
+        job.wait("fails", lambda: job.show()["state"] == "FAILED")
+        assert "illegal memory access" in job.logs()
+        told = eventually(
+            lambda: next((line for line in daemon.log().splitlines() if "error of a GPU" in line), None),
+            lambda: f"nothing is told of the error: {daemon.log()}",
+        )
+        print(told)
+        assert cuda.uuid in told
+        assert "Xid" in told
+        (node,) = daemon.client.get("/v1/nodes").json()["nodes"]
+        assert node["closed_slots"] == []
+        after = RunningJob(daemon, command=["true"], workers=node["slots"])
+        after.wait("runs", lambda: after.show()["state"] == "SUCCEEDED")
 
 
 def test_a_gpu_that_another_process_uses_takes_no_workers_until_it_is_free(cuda: Gpu, tmp_path: Path) -> None:
