@@ -52,7 +52,7 @@ def check_bookings(
             continue
         held = [each for each in world.bookings.values() if each is not booking and _holds(world, each, now, settings)]
         beside = dict(room)
-        allot([_rest(world, gets, each) for each in held], world.nodes, beside)
+        allot([part for each in held for part in _parts(world, gets, each)], world.nodes, beside)
         # no violation where the booking could not have the slots anyway, because of bookings beside it
         if _misses(world, [rest], others, beside):
             names, has = ", ".join(str(job.id) for job, _ in others), slots_kept([rest], world.nodes, room)
@@ -80,10 +80,17 @@ def _holds(world: World, booking: Booking, now: float, settings: PolicySettings)
 
 
 def _rest(world: World, gets: Iterable[tuple[Job, Placing]], booking: Booking) -> Booking:
-    """The part of the booking that its jobs do not have yet."""
+    """The part of the booking that its jobs do not have yet, in whole workers."""
+    return _parts(world, gets, booking)[0]
+
+
+def _parts(world: World, gets: Iterable[tuple[Job, Placing]], booking: Booking) -> tuple[Booking, Booking]:
+    """What the booking's jobs do not have yet of it: in whole workers, and the slots beside these, each by itself."""
     mine = _held(world, booking)
     mine += sum(job.shape.slots * workers_of(action) for job, action in gets if booking.admits(job))
-    return replace(booking, workers=max(booking.slots - mine, 0) // booking.shape.slots)
+    workers, slots = divmod(max(booking.slots - mine, 0), booking.shape.slots)
+    alone = replace(booking.shape, slots=1, cpus=0.0, memory_mib=0)
+    return replace(booking, workers=workers), replace(booking, shape=alone, workers=slots)
 
 
 def _as_jobs_use(
