@@ -12,7 +12,7 @@ from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, S
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.policy.capacity.placement import NodeCounts
-from scheduler.policy.capacity.pools import Group, Placements, reserved, shapes_of, whole
+from scheduler.policy.capacity.pools import Group, Placements, is_shared, reserved, shapes_of, whole
 from scheduler.policy.capacity.priority_sums import SumsBelow
 from scheduler.policy.capacity.request import Chosen, Request, request_of
 from scheduler.policy.capacity.resources import Amount, Held, Rows, needs, pour
@@ -276,6 +276,10 @@ class Draft:
         held = tuple(self.held_for(job))
         self._held_below.note(job.priority, held, sign)
         self.count(job, held, sign, surplus=False)
+        if self.shares is not None and is_shared(self.holding[job.id]):
+            # it starts where limits leave it as much as on slots of its own: others may not have that before
+            counts = self.shares.standing.typed(job.shape.gpu_type, job.min_workers * job.shape.slots)
+            self.shares.put_counts(self.lane(job), counts, sign, pinned=False)
 
     def _fixed(self, job: Job) -> tuple[Worker, ...]:
         """Staying workers of the active job's fixed group."""

@@ -6,7 +6,7 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job_state import StopReason, WaitReason
-from scheduler.model.plan import Start, StopJob
+from scheduler.model.plan import Reserve, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from tests.policy.test_queues import running
 from tests.policy.worlds import Cluster
@@ -189,3 +189,16 @@ def test_a_node_of_which_jobs_and_others_hold_more_than_it_has_takes_nothing_fro
     c.running(2, on={"b": 1}, workers=1, queue="lab").foreign[NodeName("b")] = ForeignUse(slots=3)
     c.waiting(1, workers=4, queue="lab", preemptible=False).step()
     assert c.reason(1) is None
+
+
+def test_what_a_job_frees_below_a_limit_goes_to_no_other_while_shared_slots_are_held_for_that_job() -> None:
+    c = Cluster().node("a", 2).node("b", 2, oversell=2.0, labels={"zone": "b"}).queue("lab", limit=2).queue("lab/two")
+    c.running(1, on={"a": 2}, workers=2, priority=1, queue="lab/two")
+    c.running(2, on={"b": 2}, workers=2, priority=9, preemptible=False)
+    c.waiting(3, slots_per_worker=2, priority=8, queue="lab/two", oversell=True, selector={"zone": "b"})
+    c.waiting(4, workers=2, priority=5, queue="lab")
+    first = c.step()
+    assert [action.for_job for action in first.actions if isinstance(action, StopJob)] == [3]
+    assert [action.job_id for action in first.actions if isinstance(action, Reserve)] == [3]
+    c.settle()
+    assert 3 in running(c)

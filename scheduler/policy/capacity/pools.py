@@ -75,6 +75,11 @@ def reserved(job: Job) -> Placements:
     return (workers,) if job.spec.fixed is None else (workers, job.fixed_reservation)
 
 
+def is_shared(placements: Placements) -> bool:
+    """Whether the elastic workers are placed on shared slots."""
+    return any(owner_of(name)[1] for name, _ in placements[0])
+
+
 def placed_by(job: Job, action: Placing) -> list[Placed]:
     """All that an action places for the job, its fixed group included."""
     fixed = () if isinstance(action, Grow) else action.fixed

@@ -160,6 +160,9 @@ class Accounts:
         guarantee: float | None = guarantees.get(gpu_type, None if below else 0.0)
         if gpu_type not in guarantees and ANY_GPU in guarantees:  # those inside have no more of a type than of any
             guarantee = min(guarantees[ANY_GPU], sum(map(guaranteed, below)))
+        elif gpu_type == ANY_GPU and guarantees and ANY_GPU not in guarantees:  # nor of any than of those it names
+            typed = ((self._share(account, each, inner, demand), slots) for each, slots in guarantees.items())
+            guarantee = float(sum(min(wanted(share), slots) for share, slots in typed))
         if unread := queue is not None and not queue.readable:
             guarantee = demand[account, gpu_type] + sum(map(wanted, below))
         limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf

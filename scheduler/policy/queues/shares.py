@@ -123,12 +123,16 @@ class Shares:
     ) -> Counts:
         """Count these amounts as held by a job of the lane, or with sign -1 as held no more."""
         counts = self.standing.counts(held)
+        self.put_counts(lane, counts, sign, pinned=pinned)
+        return counts
+
+    def put_counts(self, lane: Lane, counts: Counts, sign: int, *, pinned: bool) -> None:
+        """Count this many slots so."""
         add_to(self._held, lane.accounts, counts, sign)
         self._changed += lane.path
         self._most_within.clear()
         if pinned:
             add_to(self._pinned, lane.accounts, counts, sign)
-        return counts
 
     def leave(self, lane: Lane, held: Held) -> None:
         """Count these amounts as being freed."""
