@@ -40,7 +40,11 @@ def absorb(
     absorb_use(changeset, observation.nodes, gone)
     gone = _absorb_strays(changeset, observation, focus, gone)  # those of jobs that came to be held, say
     for job in focus.jobs:
-        _absorb_job(changeset, job, inputs, liveness, settings)
+        report = focus.progress.get(job.id)
+        if report is None:
+            _absorb_job(changeset, job, inputs, liveness, settings)
+        else:
+            absorb_progress(changeset, job.id, report, liveness.reports.last_checkpoint_at(job), settings)
     absorb_inbox(changeset, inputs.inbox)
     for job_id in changeset.released:
         job = changeset.the_job(job_id)

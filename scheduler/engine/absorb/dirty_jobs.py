@@ -7,7 +7,8 @@ which puts off the deadline of their silence.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 
 from scheduler.config import EngineSettings
 from scheduler.engine.absorb.workers import progress_is_due
@@ -26,6 +27,8 @@ class _Known:
     job: Job
     settled: bool
     deadline: float | None
+    #: The worker that has rank 0.
+    first: WorkerId | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Focus:
 
     #: Active jobs that may change.
     jobs: list[Job]
+    #: The report of those of them of which nothing but the progress may change.
+    progress: Mapping[JobId, WorkerReport]
     #: Workers that were observed to change; only they can be new strays.
     moved: list[WorkerObservation]
 
@@ -45,6 +50,11 @@ class DirtyJobs:
         self._settings = settings
         self._liveness = liveness
         self._known: dict[JobId, _Known] = {}
+        #: The active jobs of which `_known` holds the present values.
+        self._active: Mapping[JobId, Job] = {}
+        self._unsettled: set[JobId] = set()
+        #: (when, job) of settled jobs, soonest first; what is not the job's deadline any more is dropped when it comes.
+        self._deadlines: list[tuple[float, JobId]] = []
         self._seen: Observation | None = None
         #: Workers whose end was observed.
         self._ended: set[WorkerId] = set()
@@ -52,6 +62,9 @@ class DirtyJobs:
     def reset(self) -> None:
         """Forget everything: nothing that was observed counts as absorbed."""
         self._known.clear()
+        self._active = {}
+        self._unsettled.clear()
+        self._deadlines.clear()
         self._seen = None
 
     def absorbed(self, observation: Observation) -> None:
@@ -60,19 +73,30 @@ class DirtyJobs:
 
     def focus(self, world: World, observation: Observation, now: float) -> Focus:
         """Jobs and workers that the observation, reports or time may change."""
-        before = self._seen
+        before, active = self._seen, world.active
         if before is None or before.nodes != observation.nodes:
-            return self._focus(list(world.active.values()), list(observation.workers.values()))
+            return self._focus(list(active.values()), {}, list(observation.workers.values()))
+        self._follow(active)
         moved = _moved(before.workers, observation.workers)
-        touched = {seen.job_id for seen in moved}
+        touched = self._unsettled | self._due(now)
+        touched.update(seen.job_id for seen in moved)
         touched.update(seen.job_id for seen in _gone(before.workers, observation.workers, moved))
-        touched.update(
-            report.job_id
-            for report in observation.reports.values()
-            if (job := world.active.get(report.job_id)) is not None and self._is_news(job, report, now)
-        )
-        due = [job for job in world.active.values() if job.id in touched or self._is_due(job, now)]
-        return self._focus(due, moved)
+        progress = {}
+        for report in observation.reports.values():
+            known = self._known.get(report.job_id)
+            if known is None:
+                continue
+            if report.missed is not None:
+                touched.add(report.job_id)
+            elif known.first == report.worker_id and self._is_kept(known.job, report, now):
+                if _is_all_it_changes(known.job, observation):
+                    progress[report.job_id] = report
+                else:
+                    touched.add(report.job_id)
+        for job_id in touched & progress.keys():
+            del progress[job_id]
+        jobs = [job for job_id, job in active.items() if job_id in touched or job_id in progress]
+        return self._focus(jobs, progress, moved)
 
     def ended(self, observation: Observation) -> list[WorkerObservation]:
         """Workers whose end was observed and that the cluster still lists."""
@@ -82,50 +106,105 @@ class DirtyJobs:
 
     def unsettled(self, world: World) -> list[Job]:
         """Active jobs for which the cluster may have something to do."""
-        return [job for job in world.active.values() if not self._look(job).settled]
+        self._follow(world.active)
+        return [job for job_id, job in world.active.items() if job_id in self._unsettled] if self._unsettled else []
 
     def next_deadline(self, world: World, now: float) -> float | None:
         """The earliest moment at which time alone changes something; None if it never does."""
-        deadlines: list[float] = []
-        for job in world.active.values():
-            known = self._look(job)
-            deadline = known.deadline if known.settled else job_deadline(job, self._liveness, now, self._settings)
-            if deadline is not None:
-                deadlines.append(deadline)
+        unsettled = self.unsettled(world)
+        found = [job_deadline(job, self._liveness, now, self._settings) for job in unsettled]
+        deadlines = [self._next_of_settled(now), *found]
         deadlines.extend(at for b in world.bookings.values() for at in (b.start_at, b.end_at))
         deadlines.extend(n.quarantined_until for n in world.nodes.values() if n.quarantined_until is not None)
-        if len(self._known) > 2 * len(world.active) + 100:
-            self._known = {job_id: known for job_id, known in self._known.items() if job_id in world.active}
-        return min((d for d in deadlines if d > now), default=None)
+        return min((d for d in deadlines if d is not None and d > now), default=None)
 
-    def _focus(self, jobs: list[Job], moved: list[WorkerObservation]) -> Focus:
+    def _focus(self, jobs: list[Job], progress: Mapping[JobId, WorkerReport], moved: list[WorkerObservation]) -> Focus:
         self._ended.update(seen.id for seen in moved if not seen.alive)
-        return Focus(jobs, moved)
+        return Focus(jobs, progress, moved)
 
-    def _is_news(self, job: Job, report: WorkerReport, now: float) -> bool:
-        """Whether the report changes a settled job: by missing members, or by its progress, kept at intervals."""
-        if report.missed is not None:
-            return True
-        first = next((w for w in job.workers if w.rank == 0), None)  # mostly the oldest one
-        if first is None or first.id != report.worker_id:
-            return False
+    def _is_kept(self, job: Job, report: WorkerReport, now: float) -> bool:
         return progress_is_due(job, report, now, self._settings.progress_interval_seconds)
 
-    def _is_due(self, job: Job, now: float) -> bool:
-        """Whether time alone may change the job. Reports of its workers may have put off a deadline that was known."""
-        known = self._look(job)
-        if known.settled and _is_over(known, now):
-            known = self._judge(job)
-        return not known.settled or _is_over(known, now)
+    def _due(self, now: float) -> set[JobId]:
+        """Settled jobs that time alone may change. Reports of their workers may have put off what was known."""
+        passed = {}
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, job_id = heappop(self._deadlines)
+            if self._holds(deadline, job_id):
+                passed[job_id] = self._known[job_id].job
+        return {job.id for job in passed.values() if _is_over(self._judge(job), now)}
 
-    def _look(self, job: Job) -> _Known:
-        known = self._known.get(job.id)
-        return known if known is not None and known.job is job else self._judge(job)
+    def _next_of_settled(self, now: float) -> float | None:
+        """The first of their deadlines that is still to come; exact where it comes before the next tick would."""
+        next_tick_at, passed = now + self._settings.tick_interval_seconds, []
+        while self._deadlines and self._deadlines[0][0] < next_tick_at:
+            deadline, job_id = heappop(self._deadlines)
+            if not self._holds(deadline, job_id):
+                continue
+            if deadline <= now:
+                passed.append((deadline, job_id))
+            elif self._judge(self._known[job_id].job).deadline == deadline:  # no report has put it off
+                break
+        found = self._deadlines[0][0] if self._deadlines else None
+        for each in passed:
+            heappush(self._deadlines, each)
+        return found
+
+    def _holds(self, deadline: float, job_id: JobId) -> bool:
+        """Whether that is the deadline of the settled job."""
+        known = self._known.get(job_id)
+        return known is not None and known.settled and known.deadline == deadline
+
+    def _follow(self, active: Mapping[JobId, Job]) -> None:
+        """Judge the jobs that have other values than were judged last."""
+        if active is self._active:
+            return
+        known = self._known
+        for job in [job for job_id, job in active.items() if (k := known.get(job_id)) is None or k.job is not job]:
+            before = known.get(job.id)
+            if before is not None and _alike(before.job, job):
+                known[job.id] = replace(before, job=job)
+            else:
+                self._judge(job)
+        if len(known) > len(active):
+            for job_id in known.keys() - active.keys():
+                del known[job_id]
+            self._unsettled &= known.keys()
+        if len(self._deadlines) > 2 * len(active) + 100:
+            settled = ((job_id, each.deadline) for job_id, each in known.items() if each.settled)
+            self._deadlines = sorted((deadline, job_id) for job_id, deadline in settled if deadline is not None)
+        self._active = active
 
     def _judge(self, job: Job) -> _Known:
         deadline = job_deadline(job, self._liveness, 0.0, self._settings)
-        known = self._known[job.id] = _Known(job, is_settled(job), deadline)
+        first = next((worker.id for worker in job.workers if worker.rank == 0), None)
+        known = self._known[job.id] = _Known(job, is_settled(job), deadline, first)
+        if not known.settled:
+            self._unsettled.add(job.id)
+            return known
+        self._unsettled.discard(job.id)
+        if deadline is not None:
+            heappush(self._deadlines, (deadline, job.id))
         return known
+
+
+def _is_all_it_changes(job: Job, observation: Observation) -> bool:
+    """Whether a report of its progress changes nothing else of the job: no data, and no group that agreed on itself."""
+    reports = (observation.reports.get(worker.id) for worker in job.workers)
+    return job.spec.data is None and all(report is None or report.agreed is None for report in reports)
+
+
+def _alike(before: Job, after: Job) -> bool:
+    """Whether nothing changed that matters to whether the job is settled, and to its deadlines; mostly its progress."""
+    return (
+        before.workers is after.workers
+        and before.fixed_workers is after.fixed_workers
+        and before.spec is after.spec
+        and before.state is after.state
+        and before.generation == after.generation
+        and before.started_at == after.started_at
+        and before.finishing == after.finishing
+    )
 
 
 def _is_over(known: _Known, now: float) -> bool:

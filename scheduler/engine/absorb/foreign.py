@@ -26,7 +26,8 @@ def absorb_use(
     changeset: Changeset, seen: Mapping[NodeName, NodeObservation], gone: Mapping[NodeName, WorkerShape]
 ) -> None:
     """Absorb foreign use of nodes; lost capacity counts as such, for no worker may have it either."""
-    foreign = {name: node.foreign for name, node in seen.items() if node.foreign != NO_FOREIGN}
+    used = ((name, node.foreign) for name, node in seen.items() if node.foreign is not NO_FOREIGN)  # mostly none is
+    foreign = {name: use for name, use in used if use != NO_FOREIGN}
     for name, lost in gone.items():
         foreign[name] = foreign.get(name, NO_FOREIGN).plus(lost)
     changeset.see_foreign(foreign, changeset.base.demands)

@@ -31,7 +31,7 @@ def absorb_nodes(changeset: Changeset, seen: Mapping[NodeName, NodeObservation])
         # An unreadable node stays as it is stored until the cluster reports it.
         if name not in seen and node.unlisted_since is None and (node.version or node.health is NodeHealth.UP):
             _miss(changeset, node)
-    for name in changeset.base.nodes:
+    for name in [node.name for node in changeset.base.nodes.values() if node.intent is NodeIntent.QUARANTINED]:
         end_quarantine(changeset, name)
     return gone
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import assert_never
 
 from scheduler.config import EngineSettings
@@ -18,7 +19,7 @@ from scheduler.model.plan import Grow, Placing, Plan, Release, Reserve, Shrink, 
 from scheduler.model.shape import WorkerShape
 from scheduler.model.speed import after_loss
 from scheduler.model.worker import LeaveReason, Worker
-from scheduler.model.world import mask_of, sharers
+from scheduler.model.world import World, mask_of, sharers
 
 
 def enact(changeset: Changeset, plan: Plan, settings: EngineSettings) -> None:
@@ -201,10 +202,14 @@ class _Slots:
 
     def __init__(self, changeset: Changeset) -> None:
         self._changeset = changeset
-        self._world = changeset.world()
         self._masks: dict[NodeName, int] = {}
         #: Number of sharers by node and slot; None until a worker is to share.
         self._sharers: Counter[tuple[NodeName, int]] | None = None
+
+    @cached_property
+    def _world(self) -> World:
+        """As it was before the first worker was placed."""
+        return self._changeset.world()
 
     def take(self, name: NodeName, count: int, shared: bool) -> tuple[int, ...]:
         node = self._changeset.node(name)

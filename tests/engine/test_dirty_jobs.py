@@ -1,0 +1,65 @@
+"""What a tick remembers of earlier ones makes it cheap, and never changes what it does."""
+
+import pytest
+
+from scheduler.config import EngineSettings
+from scheduler.engine import deciding
+from scheduler.engine.absorb.dirty_jobs import DirtyJobs, Focus, is_settled
+from scheduler.engine.changeset import Changeset
+from scheduler.engine.ports import TickInputs
+from scheduler.engine.state.deadlines import job_deadline
+from scheduler.engine.state.reports import Liveness
+from scheduler.model.world import World
+from tests.faults.batch import fresh, replay
+from tests.faults.draw import draw
+
+SEEDS = 12
+
+
+def test_looking_at_what_may_have_changed_absorbs_what_looking_at_everything_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    absorb, compared = deciding.absorb, 0
+
+    def both(
+        changeset: Changeset, inputs: TickInputs, focus: Focus, liveness: Liveness, settings: EngineSettings
+    ) -> None:
+        nonlocal compared
+        world, seen = changeset.base, inputs.observation.workers
+        whole = Changeset(world, changeset.now, changeset.queues, inputs.begun)
+        absorb(whole, inputs, Focus(list(world.active.values()), {}, list(seen.values())), liveness, settings)
+        absorb(changeset, inputs, focus, liveness, settings)
+        found, expected = changeset.changes(), whole.changes()
+        assert {job.id: job for job in found.jobs} == {job.id: job for job in expected.jobs}
+        assert {node.name: node for node in found.nodes} == {node.name: node for node in expected.nodes}
+        assert sorted(map(str, found.events)) == sorted(map(str, expected.events))
+        compared += 1
+
+    monkeypatch.setattr(deciding, "absorb", both)
+    _play()
+    assert compared > SEEDS
+
+
+def test_unsettled_jobs_and_the_next_deadline_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    find, compared = DirtyJobs.next_deadline, 0
+
+    def checked(self: DirtyJobs, world: World, now: float) -> float | None:
+        nonlocal compared
+        assert self.unsettled(world) == [job for job in world.active.values() if not is_settled(job)]
+        jobs = (job_deadline(job, self._liveness, now, self._settings) for job in world.active.values())
+        found, first = find(self, world, now), min((each for each in jobs if each is not None), default=None)
+        assert first is None or (found is not None and now < found <= first)
+        compared += 1
+        return found
+
+    monkeypatch.setattr(DirtyJobs, "next_deadline", checked)
+    _play()
+    assert compared > SEEDS
+
+
+def _play() -> None:
+    """Play scenarios that nobody has tried."""
+    for seed in fresh(SEEDS):
+        print(f"seed {seed}")
+        outcome = replay(draw(seed))
+        assert outcome.broken is None, outcome.broken
