@@ -1,7 +1,8 @@
 """What a user submits, and what has become of it."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Self
 
 from scheduler import bounds
@@ -233,6 +234,10 @@ class Job:
     nonce: str = ""
     version: int = 0
 
+    def only_progressed(self, before: "Job") -> bool:
+        """Whether it is that job with nothing but another progress."""
+        return _but_progress(self) == _but_progress(before)
+
     @property
     def key(self) -> JobKey:
         """Names its directories."""
@@ -319,6 +324,10 @@ class Job:
     @property
     def shape(self) -> WorkerShape:
         return self.spec.shape
+
+
+#: All fields of a job that `Job.only_progressed` compares.
+_but_progress = attrgetter(*(each.name for each in fields(Job) if each.name not in ("progress", "version")))
 
 
 def check_job_transition(job: Job, target: JobState) -> None:

@@ -89,6 +89,11 @@ def summed(kept: VictimTable) -> list[list[list[int]]]:
     return sums
 
 
+def progressed_of(dice: random.Random, usage: JobUsage) -> JobUsage:
+    """The usage of the job once it has told another progress."""
+    return replace(usage, job=replace(usage.job, progress=job_of(dice, usage.job.id).progress))
+
+
 def fresh(usages: Iterable[JobUsage]) -> VictimTable:
     made = VictimTable(POSITIONS, Journal())
     made.update((), list(usages))
@@ -116,8 +121,10 @@ def test_they_follow_who_comes_goes_and_is_taken_from(seed: int, monkeypatch: py
         changed = [*(JobId(dice.randrange(1, 99)) for _ in range(4)), *gone[:1]]
         come = {number: usage_of(dice, job_of(dice, number)) for number in changed}
         gone = sorted({*gone, *(usages.keys() & come.keys())})
-        kept.update([usages[number] for number in gone], list(come.values()))
-        usages = {number: usage for number, usage in usages.items() if number not in gone} | come
+        stay = {number: usage for number, usage in usages.items() if number not in gone and number not in come}
+        progressed = {number: progressed_of(dice, stay[number]) for number in dice.sample(sorted(stay), len(stay) // 3)}
+        kept.update([usages[number] for number in gone], list(come.values()), list(progressed.values()))
+        usages = stay | come | progressed
         assert shown(kept) == shown(fresh(usages.values()))
         journal.begin()
         taken = dict(usages)

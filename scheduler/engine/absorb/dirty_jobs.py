@@ -162,7 +162,7 @@ class DirtyJobs:
         known = self._known
         for job in [job for job_id, job in active.items() if (k := known.get(job_id)) is None or k.job is not job]:
             before = known.get(job.id)
-            if before is not None and _alike(before.job, job):
+            if before is not None and job.only_progressed(before.job):  # its deadlines stay
                 known[job.id] = replace(before, job=job)
             else:
                 self._judge(job)
@@ -192,19 +192,6 @@ def _is_all_it_changes(job: Job, observation: Observation) -> bool:
     """Whether a report of its progress changes nothing else of the job: no data, and no group that agreed on itself."""
     reports = (observation.reports.get(worker.id) for worker in job.workers)
     return job.spec.data is None and all(report is None or report.agreed is None for report in reports)
-
-
-def _alike(before: Job, after: Job) -> bool:
-    """Whether nothing changed that matters to whether the job is settled, and to its deadlines; mostly its progress."""
-    return (
-        before.workers is after.workers
-        and before.fixed_workers is after.fixed_workers
-        and before.spec is after.spec
-        and before.state is after.state
-        and before.generation == after.generation
-        and before.started_at == after.started_at
-        and before.finishing == after.finishing
-    )
 
 
 def _is_over(known: _Known, now: float) -> bool:

@@ -90,7 +90,7 @@ class Snapshot:
     def _update_usages(self, jobs: Iterable[tuple[JobId, Job | None]]) -> set[NodeName]:
         """Gives the nodes on which these jobs are, or were."""
         changes = self.usages.update(jobs)
-        self.victim_table.update(changes.gone, changes.come)
+        self.victim_table.update(changes.gone, changes.come, changes.progressed)
         return changes.nodes
 
     def begin(self) -> None:

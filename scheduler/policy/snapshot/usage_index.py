@@ -5,6 +5,7 @@ All that a pass has to know of all active jobs is an index or a sum here, so tha
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from scheduler.model.ids import JobId, NodeName
@@ -25,6 +26,8 @@ class UsageChanges(NamedTuple):
     #: What may be taken of jobs: as it was before, and as it is now.
     gone: list[JobUsage]
     come: list[JobUsage]
+    #: What may be taken of jobs with nothing but another progress.
+    progressed: list[JobUsage]
 
 
 class UsageIndex:
@@ -48,9 +51,14 @@ class UsageIndex:
 
     def update(self, jobs: Iterable[tuple[JobId, Job | None]]) -> UsageChanges:
         """Apply new values of active jobs (None: not active any more)."""
-        changes = UsageChanges(set(), [], [])
+        changes = UsageChanges(set(), [], [], [])
         for job_id, job in jobs:
             before = self._usages.pop(job_id, None)
+            if before is not None and job is not None and job.only_progressed(before.job):
+                after = self._usages[job_id] = replace(before, job=job)
+                if after.takeable:
+                    changes.progressed.append(after.offered)
+                continue
             if before is not None:
                 changes.nodes.update(self._index(before, -1))
                 if before.takeable:

@@ -98,13 +98,16 @@ class VictimTable:
         """The index of the job's record."""
         return self._at[job_id]
 
-    def update(self, gone: Sequence[JobUsage], come: Sequence[JobUsage]) -> None:
-        """Drop some jobs, then add others."""
+    def update(self, gone: Sequence[JobUsage], come: Sequence[JobUsage], progressed: Sequence[JobUsage] = ()) -> None:
+        """Drop some jobs, then add others; of those that `progressed`, nothing but the cost of taking has changed."""
         for usages, sign in ((gone, -1), (come, 1)):
             for usage in usages:
                 self._below.note(usage.job.priority, usage.held, sign)
-        if gone or come:
+        if gone or come or progressed:
             self._in_turn.clear()
+        for usage in progressed:
+            self._restate(usage)
+        if gone or come:
             for usage in gone:
                 self._drop(usage.job.id)
             self._add(come)
@@ -225,6 +228,12 @@ class VictimTable:
             _record(usage, end - count, count) for usage, end, count in zip(usages, ends.tolist(), counts, strict=True)
         ]
         self._append(pieces)
+
+    def _restate(self, usage: JobUsage) -> None:
+        k = self._at[usage.job.id]
+        self._victims.pop(usage.job.id, None)
+        self._jobs[k] = (usage.job, self._jobs[k][1])
+        self._records[k] = _record(usage, self._records[k]["first"], self._records[k]["pieces"])
 
     def _drop(self, job_id: JobId) -> None:
         """Remove the job's record; the last one takes its place."""
