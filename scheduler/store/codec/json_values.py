@@ -66,7 +66,7 @@ def texts(value: object) -> tuple[str, ...]:
 
 def pairs(value: object) -> tuple[tuple[str, str], ...]:
     """A list of pairs of texts."""
-    return tuple((text(key), text(item)) for key, item in (items(pair, 2) for pair in items(value)))
+    return tuple([(text(key), text(item)) for key, item in [items(pair, 2) for pair in items(value)]])
 
 
 def maybe(value: object, read: Callable[[object], V]) -> V | None:

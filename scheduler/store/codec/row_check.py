@@ -104,8 +104,9 @@ class _Rule:
 class _Plan:
     """How rows of certain types are checked."""
 
-    #: Numbers of one range each.
-    numbers: tuple[tuple[Callable[[RawRow], tuple[Any, ...]], float, float], ...]
+    #: Position and range of numbers that are the only ones of their range; several numbers of one range.
+    single: tuple[tuple[int, float, float], ...]
+    several: tuple[tuple[Callable[[RawRow], tuple[Any, ...]], float, float], ...]
     texts: Callable[[RawRow], tuple[Any, ...]]
 
 
@@ -143,8 +144,9 @@ class RowCheck:
                 texts.append(position)
             elif kind in (int, float, bool):
                 numbers.setdefault(rule.range, []).append(position)
-        picked = tuple((_picker(positions), *limits) for limits, positions in numbers.items())
-        return _Plan(picked, _picker(texts))
+        single = tuple((positions[0], *limits) for limits, positions in numbers.items() if len(positions) == 1)
+        several = tuple((itemgetter(*each), *limits) for limits, each in numbers.items() if len(each) > 1)
+        return _Plan(single, several, _picker(texts))
 
 
 def raw_columns(table: Table) -> list[ColumnElement[Any]]:
@@ -167,12 +169,16 @@ def broken_text(text: str, length_max: int = LINE_LENGTH_MAX) -> str | None:
 
 
 def _fits(plan: _Plan, row: RawRow) -> bool:
-    for pick, low, high in plan.numbers:
+    for position, low, high in plan.single:
+        if not low <= row[position] <= high:
+            return False
+    for pick, low, high in plan.several:
         values = pick(row)
         # What is not a number makes a sum that is none, wherever it stands.
         if not (low <= min(values) and max(values) <= high and sum(values) < _INFINITE):
             return False
-    return not any(len(text) > LINE_LENGTH_MAX or "\0" in text or not text.isascii() for text in plan.texts(row))
+    together = "".join(plan.texts(row))  # mostly all of them are short
+    return len(together) <= LINE_LENGTH_MAX and together.isascii() and "\0" not in together
 
 
 _INFINITE = float("inf")
