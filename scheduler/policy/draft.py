@@ -1,7 +1,7 @@
 """A plan in the making: the decisions so far, and the ledger that they leave."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -209,10 +209,21 @@ class Draft:
         lower = [holder for queue in queues for holder in self.holders_in(queue) if holder.priority < priority]
         return self.order.queue(holder for holder in lower if self.order.more_important(job, holder))[::-1]
 
-    @property
-    def holders(self) -> Iterator[Collection[Job]]:
-        """Waiting jobs with held capacity, by queue."""
-        return (holders.values() for holders in self._holders.values() if holders)
+    def carried(self) -> Iterator[list[Job]]:
+        """Waiting jobs that have what was reserved for them before this draft, by queue."""
+        for jobs in self._reserved.values():
+            carried = [job for job in jobs if self.holding.get(job.id) == reserved(job)]
+            if carried:
+                yield carried
+
+    @cached_property
+    def _reserved(self) -> dict[str, list[Job]]:
+        found: defaultdict[str, list[Job]] = defaultdict(list)
+        for job_id in self.world.reserved:
+            if job_id in self.world.queued:
+                job = self.world.reserved[job_id]
+                found[self.lane(job).own].append(job)
+        return found
 
     def holders_in(self, own: str) -> Iterable[Job]:
         """Waiting jobs with held capacity of the queue with this account."""

@@ -14,7 +14,6 @@ from copy import copy
 import numpy as np
 
 from scheduler.model.job import Job
-from scheduler.policy.capacity.pools import reserved
 from scheduler.policy.capacity.resources import Held
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.lanes import Floats, LaneTable
@@ -84,11 +83,11 @@ class Claim:
                 yield Taking(holder, (), False, held)
 
     def _find_holders(self) -> Iterator[Job]:
-        draft, kinds = self._draft, range(len(self._shares.tree.kinds))
-        for holders in draft.holders:
-            lane = draft.lane(next(iter(holders)))
+        kinds = range(len(self._shares.tree.kinds))
+        for holders in self._draft.carried():
+            lane = self._draft.lane(holders[0])
             if any(self._shares.beyond(lane.own, kind) >= 1.0 for kind in kinds) and self._part(lane):
-                yield from (each for each in holders if reserved(each) == draft.holding[each.id])
+                yield from holders
 
     def victims(self, by_lane: LaneTable, useful: Bools, *, shrinkable: bool, most: int | None = None) -> VictimOrder:
         """Victims in other queues, those of the queue with most of its entitlement first.

@@ -24,6 +24,8 @@ class Parked:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._by_lane: defaultdict[Lane, list[tuple[JobClass, int]]] = defaultdict(list)
+        #: By account: lanes of which classes are, or were, parked.
+        self._lanes: defaultdict[str, dict[Lane, None]] = defaultdict(dict)
         #: Amounts that were free soon when the last job was looked at, and how much was read of what changes them.
         self._soon = draft.ledger.soon() if draft.shares is not None else None
         self._read = len(draft.ledger.log)
@@ -33,7 +35,11 @@ class Parked:
 
     def add(self, job_class: JobClass, k: int) -> None:
         """Park the class; `k` is the index of its first job that has not had its turn."""
-        self._by_lane[job_class.lane].append((job_class, k))
+        lane = job_class.lane
+        if lane not in self._by_lane:
+            for account in lane.accounts:
+                self._lanes[account][lane] = None
+        self._by_lane[lane].append((job_class, k))
 
     def look(self) -> None:
         """Note how things stand before the next job is looked at."""
@@ -42,12 +48,14 @@ class Parked:
     def with_hope(self) -> Iterator[tuple[JobClass, int]]:
         """Classes that are parked no more, as something opened for them since the last look."""
         positions, accounts = self._changed()
-        suited: dict[FeasibleNodes, bool] = {}
-        for lane in list(self._by_lane):
-            parked = self._by_lane[lane]
-            if self._soon is None or not accounts.isdisjoint(lane.accounts):
-                yield from self._by_lane.pop(lane)
-            elif len(positions):
+        opened = (
+            self._by_lane if self._soon is None else [lane for each in accounts for lane in self._lanes.get(each, ())]
+        )
+        for lane in list(opened):
+            yield from self._by_lane.pop(lane, ())
+        if len(positions):
+            suited: dict[FeasibleNodes, bool] = {}
+            for parked in self._by_lane.values():
                 yield from self._suited(parked, positions, suited)
 
     def _suited(
