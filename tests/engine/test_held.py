@@ -47,6 +47,7 @@ def test_a_job_that_cannot_be_handled_is_held_and_others_start(w: World, point: 
 def test_a_running_job_that_is_held_keeps_its_workers_and_their_slots(w: World) -> None:
     bad = w.job("bad", workers=4)
     w.settle()
+    w.kill_engine()  # the next one remembers no usage of the job
     with poisoned(lambda job_id: job_id == bad, POINTS[5], HARMS["raise"]):
         good = w.job("good", workers=4, priority=9)
         more = w.job("more", workers=1, priority=9)
