@@ -264,3 +264,37 @@ def test_a_fixed_group_counts_as_lost_with_its_job() -> None:
     c.running(1, on={"a": 3}, workers=3, queue="left", fixed=fixed, fixed_on={"a": 2})
     claimed = Claimed(c.waiting(9, workers=4, queue="right"), 9)
     assert claimed.offers(shrinkable=False) == [], "5 slots, of which 4 are its own"
+
+
+def test_what_one_job_loses_is_not_left_to_the_next_of_its_queue() -> None:
+    c = Cluster().node("a", 12).queue("left").queue("right").waiting(9, workers=(1, 6), queue="right")
+    for number in (1, 2):
+        c.running(number, on={"a": 3}, workers=(1, 3), slots_per_worker=2, queue="left")
+    assert [offer[1] for offer in Claimed(c, 9).offers(shrinkable=True)] == [2, 1], "six slots are borrowed"
+
+
+def test_no_more_jobs_lose_workers_than_are_asked_for() -> None:
+    c = Cluster().node("a", 12).queue("left").queue("right").waiting(9, workers=(1, 6), queue="right")
+    for number in (1, 2, 3):
+        c.running(number, on={"a": 4}, workers=(3, 4), queue="left")
+    assert [len(Claimed(c, 9).offers(shrinkable=True, most=most)) for most in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_a_queue_that_has_lost_all_that_it_borrowed_loses_nothing_more() -> None:
+    c = Cluster().node("a", 5).queue("left").queue("right").waiting(9, workers=2, queue="right")
+    for number in (1, 2):
+        c.running(number, on={"a": 2}, workers=(1, 2), queue="left")
+    assert [offer[1] for offer in Claimed(c, 9).offers(shrinkable=True)] == [1]
+
+
+def test_what_is_held_for_jobs_of_its_own_queue_is_none_of_its_claims() -> None:
+    c = holding().waiting(6, workers=2, queue="right", reservation=(("a", 2),)).waiting(7, workers=2, queue="right")
+    assert {taking.victim.id for taking in Claimed(c, 7).reservations()} == {2}
+
+
+def test_a_job_with_a_small_fixed_group_is_not_stopped_for_less_than_both() -> None:
+    c = Cluster().node("a", 9).queue("left").queue("right", guarantee=4)
+    fixed = FixedGroup(1, ("serve",), shape=WorkerShape(slots=2))
+    c.running(1, on={"a": 3}, workers=3, queue="left", fixed=fixed, fixed_on={"a": 1})
+    c.running(2, on={"a": 4}, workers=4, queue="left")
+    assert Claimed(c.waiting(9, workers=4, queue="right"), 9).offers(shrinkable=False) == [(2, 0, True)]
