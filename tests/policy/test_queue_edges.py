@@ -202,3 +202,12 @@ def test_what_a_job_frees_below_a_limit_goes_to_no_other_while_shared_slots_are_
     assert [action.job_id for action in first.actions if isinstance(action, Reserve)] == [3]
     c.settle()
     assert 3 in running(c)
+
+
+@pytest.mark.parametrize("shrinks", [True, False])
+def test_a_job_of_any_type_takes_of_its_queue_what_a_limit_of_a_type_leaves_to_nobody_else(shrinks: bool) -> None:
+    c = Cluster().node("a", 8, gpu_type="H100").queue("lab", limit={"H100": 4})
+    c.running(1, on={"a": 4}, workers=(1 if shrinks else 4, 4), priority=6, queue="lab")
+    c.waiting(2, workers=3, priority=8, queue="lab")
+    c.settle()
+    assert running(c) == ({1: 1, 2: 3} if shrinks else {2: 3})

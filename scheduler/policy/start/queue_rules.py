@@ -1,5 +1,8 @@
 """What limits and guarantees of its queues say about the start of a job."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
@@ -8,7 +11,7 @@ from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import shapes_of
 from scheduler.policy.capacity.request import Request, fits_empty, request_of
 from scheduler.policy.draft import Draft
-from scheduler.policy.queues.shares import Counts, Quota
+from scheduler.policy.queues.shares import Counts, Quota, Shares
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.standing import counts_of
 
@@ -57,10 +60,26 @@ class QueueRules:
         shares = self._shares
         if shares is None or self.without_limit(self._draft.lane(job)) or not self._any_type(job):
             return request
+        return self._without(self._full_types(shares, job, request), job, request)
+
+    def of_full_types(self, job: Job) -> Iterator[Job]:
+        """The job as one that names a GPU type, for each type that is full for it and that its queues may have.
+
+        There others of its queues have to leave, as for the limit of any other job of that type.
+        """
+        shares, shape = self._shares, job.shape
+        if shares is None or shape.gpu_type is not None or job.spec.fixed is not None:
+            return
+        for gpu_type in sorted(self._full_types(shares, job, self._draft.request(job))):
+            typed = replace(job, spec=replace(job.spec, shape=replace(shape, gpu_type=gpu_type)))
+            if self.why_never(typed) is None:
+                yield typed
+
+    def _full_types(self, shares: Shares, job: Job, request: Request) -> set[str]:
+        """GPU types of which limits do not let the job have all that may be of them."""
         lane, types = self._draft.lane(job), shares.tree.kinds[1:]
         slots = {gpu_type: _slots_on(request, gpu_type) for gpu_type in types}
-        full = {each for each in types if not shares.room(lane, shares.standing.typed(each, slots[each]))}
-        return self._without(full, job, request)
+        return {each for each in types if not shares.room(lane, shares.standing.typed(each, slots[each]))}
 
     def sparing(self, job: Job, request: Request) -> Request:
         """The request without nodes of GPU types that other queues will take back for a guarantee, where any type does.

@@ -239,8 +239,10 @@ class Starts:
 
     def _attempt(self, job: Job, request: Request, own: Placements) -> bool:
         """Whether the job starts or gets a reservation; `own` is what was reserved for it until now."""
-        limit, request = self._limit(job), self._rules.bounded(job, request)
-        if self._start(job, request, own, limit) or self._keep(job, request, own) or self._reserve(job, request, limit):
+        limit, bounded = self._limit(job), self._rules.bounded(job, request)
+        if self._start(job, bounded, own, limit) or self._keep(job, bounded, own) or self._reserve(job, bounded, limit):
+            return True
+        if bounded is not request and self._reserve_of_a_type(job, limit):
             return True
         self._leave_waiting(job, own)
         return False
@@ -345,6 +347,14 @@ class Starts:
         self._hold(job, tuple(map(draft.places.named, chosen)))
         return True
 
+    def _reserve_of_a_type(self, job: Job, limit: BackfillLimit | None) -> bool:
+        """Reserve slots of a GPU type of which jobs of its own queues hold all that their limits allow."""
+        full = self._rules.of_full_types(job)
+        typed = next((each for each in full if self._reserve(each, self.draft.request(each), limit)), None)
+        if typed is not None:
+            self.draft.hold(job, self.draft.unhold(typed))
+        return typed is not None
+
     def _takings(self, job: Job, request: Request, headroom: Headroom | None) -> list[Taking] | None:
         """Takings that let the job fit; None if it does not fit whatever is taken, in this pass."""
         draft, victims, (feasible, count) = self.draft, self.victims, request.workers
@@ -372,8 +382,7 @@ class Starts:
 
     def _passes_on_at(self, job: Job) -> float | None:
         """See `HeadReservation.passes_on_at`."""
-        head_reservation = self.head_reservation
-        return head_reservation.passes_on_at(self.draft.lane(job)) if head_reservation is not None else None
+        return self.head_reservation.passes_on_at(self.draft.lane(job)) if self.head_reservation is not None else None
 
     def _fail(self, job: Job, request: Request, headroom: Headroom | None) -> None:
         """Record that a request finds no room at the job's priority."""
