@@ -244,15 +244,11 @@ class Starts:
             return True
         if bounded is not request and self._reserve_of_a_type(job, limit):
             return True
-        self._leave_waiting(job, own)
-        return False
-
-    def _leave_waiting(self, job: Job, own: Placements) -> None:
-        """Leave the job waiting; `own` was reserved for it until now."""
         if own:
             self.draft.openings += 1
         if self.head_reservation is None and self._promises and self._rules.may_be_promised(job):
             self.head_reservation = promise(self.draft, job)
+        return False
 
     def _limit(self, job: Job) -> BackfillLimit | None:
         """Headroom behind the blocked job, plus what less important jobs hold; None if nothing limits the job."""
@@ -397,8 +393,7 @@ class Starts:
             self.kept_back = job
 
     def _in_queue_of_head(self, job: Job) -> bool:
-        head = self.head_reservation
-        return head is not None and head.lane.own == self.draft.lane(job).own
+        return self.head_reservation is not None and self.head_reservation.lane.own == self.draft.lane(job).own
 
     def _hold(self, job: Job, placements: Placements) -> None:
         self.draft.hold(job, placements)
