@@ -81,14 +81,14 @@ class DirtyJobs:
         touched = self._unsettled | self._due(now)
         touched.update(seen.job_id for seen in moved)
         touched.update(seen.job_id for seen in _gone(before.workers, observation.workers, moved))
-        progress = {}
+        progress, interval_seconds = {}, self._settings.progress_interval_seconds
         for report in observation.reports.values():
             known = self._known.get(report.job_id)
             if known is None:
                 continue
             if report.missed is not None:
                 touched.add(report.job_id)
-            elif known.first == report.worker_id and self._is_kept(known.job, report, now):
+            elif known.first == report.worker_id and progress_is_due(known.job, report, now, interval_seconds):
                 if _is_all_it_changes(known.job, observation):
                     progress[report.job_id] = report
                 else:
@@ -121,9 +121,6 @@ class DirtyJobs:
     def _focus(self, jobs: list[Job], progress: Mapping[JobId, WorkerReport], moved: list[WorkerObservation]) -> Focus:
         self._ended.update(seen.id for seen in moved if not seen.alive)
         return Focus(jobs, progress, moved)
-
-    def _is_kept(self, job: Job, report: WorkerReport, now: float) -> bool:
-        return progress_is_due(job, report, now, self._settings.progress_interval_seconds)
 
     def _due(self, now: float) -> set[JobId]:
         """Settled jobs that time alone may change. Reports of their workers may have put off what was known."""

@@ -127,7 +127,7 @@ class Shares:
         return counts
 
     def put_counts(self, lane: Lane, counts: Counts, sign: int, *, pinned: bool) -> None:
-        """Count this many slots so."""
+        """Count this many slots by kind as held by a job of the lane, or with sign -1 as held no more."""
         add_to(self._held, lane.accounts, counts, sign)
         self._changed += lane.path
         self._most_within.clear()
