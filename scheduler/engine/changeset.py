@@ -43,6 +43,8 @@ class Changeset:
         self.now = now
         self.queues = queues
         self._jobs: dict[JobId, Job] = {}
+        #: Those of them of which nothing but the progress has changed.
+        self._progressed: set[JobId] = set()
         self._workers: dict[WorkerId, Worker] = {}
         #: New values of held jobs; nothing but `engine.absorb.held` sees them.
         self._held: dict[JobId, Job] = {job.id: job for job in begun.jobs}
@@ -114,6 +116,7 @@ class Changeset:
         """Put a new value of a job, or a new job."""
         self.matters = True
         self._jobs[job.id] = job
+        self._progressed.discard(job.id)
         self._held.pop(job.id, None)
         return job
 
@@ -121,6 +124,8 @@ class Changeset:
         """Put reported progress; it matters for planning only where the job's speed is known better now."""
         before = job.progress
         self.matters = self.matters or _speeds(before) != _speeds(progress)
+        if job.id not in self._jobs:
+            self._progressed.add(job.id)
         self._jobs[job.id] = replace(job, progress=progress)
 
     def see_strays(self, strays: Mapping[WorkerId, Stray]) -> None:
@@ -268,6 +273,7 @@ class Changeset:
         """The changes to commit: rows with the version that they were read with."""
         return Changes(
             jobs=(*self._jobs.values(), *self._held.values()),
+            progressed=frozenset(self._progressed),
             workers=tuple(self._workers.values()),
             nodes=tuple(self._nodes.values()),
             forgotten=tuple(self._forgotten.values()),

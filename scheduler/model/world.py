@@ -105,6 +105,8 @@ class Changes:
     """New values of rows, to be committed together. Workers include those that ended just now."""
 
     jobs: tuple[Job, ...] = ()
+    #: Those of the jobs of which nothing but the progress has changed.
+    progressed: frozenset[JobId] = frozenset()
     workers: tuple[Worker, ...] = ()
     nodes: tuple[Node, ...] = ()
     #: Nodes to remove, as they were read.

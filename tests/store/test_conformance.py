@@ -9,6 +9,7 @@ from scheduler.model.event import Event, EventKind
 from scheduler.model.hosts import HostList, Member
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.intent import IntentKind
+from scheduler.model.job import Progress
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.shape import WorkerShape
@@ -86,6 +87,18 @@ def test_an_ended_job_leaves_the_world_and_can_still_be_read(store: SqlStore) ->
     assert store.get_job(job.id) == stored(done)[0]
     assert store.list_workers(job.id) == list(workers)
     assert store.get_job(JobId(99)) is None
+
+
+def test_a_job_that_only_progressed_keeps_all_else_that_is_stored(store: SqlStore) -> None:
+    lease = lead(store)
+    job = started(admitted(store, lease)[0])
+    store.commit(Changes(jobs=(job,), workers=job.workers), lease, NOW)
+    (job,) = stored(job)
+    further = replace(job, progress=Progress(step=7, fraction=0.5))
+    store.commit(Changes(jobs=(replace(further, priority=7),), progressed=frozenset({job.id})), lease, NOW)
+    assert store.get_job(job.id) == stored(further)[0]
+    with pytest.raises(StaleWrite):
+        store.commit(Changes(jobs=(further,), progressed=frozenset({job.id})), lease, NOW)
 
 
 def test_a_stale_job_or_node_refuses_the_whole_commit(store: SqlStore) -> None:

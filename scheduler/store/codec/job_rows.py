@@ -201,6 +201,11 @@ def job_values(job: Job, version: int, revision: int | None) -> Values:
     return {**JOB.values(job), "active": job.state.active, "version": version, "revision": revision}
 
 
+def progress_values(job: Job, version: int, revision: int) -> Values:
+    """As `job_values`, of a job of which nothing but the progress has changed."""
+    return {"progress": progress_to_text(job.progress), "version": version, "revision": revision}
+
+
 def worker_values(worker: Worker) -> Values:
     return {**WORKER.values(worker), "live": True if worker.state.live else None}
 

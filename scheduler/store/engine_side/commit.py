@@ -13,7 +13,7 @@ from scheduler.model.node import Node
 from scheduler.model.worker import Worker
 from scheduler.model.world import Changes
 from scheduler.store.codec.account_rows import charge_values, holding_values, queue_usage_values
-from scheduler.store.codec.job_rows import job_values, worker_values
+from scheduler.store.codec.job_rows import Values, job_values, progress_values, worker_values
 from scheduler.store.codec.json_text import members_to_text
 from scheduler.store.codec.rows import event_values, node_values
 from scheduler.store.engine_side import leadership, node_types
@@ -29,7 +29,7 @@ def commit(
 ) -> None:
     """Raises `LeaseLost` or `StaleWrite`, after which the transaction must be rolled back."""
     revision = leadership.advance(connection, lease)
-    _write_jobs(connection, statements, changes.jobs, revision)
+    _write_jobs(connection, statements, changes, revision)
     statements.upsert_workers.run(connection, [worker_values(worker) for worker in changes.workers])
     told = queues.end_workers(connection, _gone_from_data(changes), now)
     _write_nodes(connection, statements, changes.nodes, revision, now)
@@ -57,11 +57,20 @@ def _gone_from_data(changes: Changes) -> list[Worker]:
     return [worker for worker in changes.workers if not worker.state.live and worker.job_id in readers]
 
 
-def _write_jobs(connection: Connection, statements: Statements, jobs: Sequence[Job], revision: int) -> None:
-    rows = [{**job_values(job, job.version + 1, revision), "key": job.id, "version_read": job.version} for job in jobs]
-    written = statements.update_jobs.run(connection, rows)
-    if written != len(jobs):
-        raise StaleWrite(f"{len(jobs) - written} of {len(jobs)} jobs changed since they were read")
+def _write_jobs(connection: Connection, statements: Statements, changes: Changes, revision: int) -> None:
+    changed, progressed = [], []
+    for job in changes.jobs:
+        if job.id in changes.progressed:
+            progressed.append(_update(job, progress_values(job, job.version + 1, revision)))
+        else:
+            changed.append(_update(job, job_values(job, job.version + 1, revision)))
+    written = statements.update_jobs.run(connection, changed) + statements.update_progress.run(connection, progressed)
+    if written != len(changes.jobs):
+        raise StaleWrite(f"{len(changes.jobs) - written} of {len(changes.jobs)} jobs changed since they were read")
+
+
+def _update(job: Job, values: Values) -> Values:
+    return {**values, "key": job.id, "version_read": job.version}
 
 
 def _write_nodes(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Column, Connection, Table, bindparam, false, insert
+from sqlalchemy import Column, Connection, Table, bindparam, false, insert, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.dml import UpdateBase
@@ -59,8 +59,9 @@ class Statements:
         self.insert_intents = _insert(dialect, intents)
         self.insert_events = _insert(dialect, events)
         self.insert_nodes = _insert(dialect, nodes, ignore_conflict=True)
-        self.update_jobs = _versioned_update(dialect, jobs, "id", but=SUBMITTED)
-        self.update_nodes = _versioned_update(dialect, nodes, "name")
+        self.update_jobs = _versioned_update(dialect, jobs.c.id, _all_but(jobs, SUBMITTED))
+        self.update_progress = _versioned_update(dialect, jobs.c.id, [jobs.c.progress, jobs.c.version, jobs.c.revision])
+        self.update_nodes = _versioned_update(dialect, nodes.c.name, _all_but(nodes))
         self.delete_nodes = _delete_nodes(dialect)
         self.upsert_workers = _upsert(dialect, workers)
         self.upsert_generations = _upsert(dialect, generations)
@@ -119,13 +120,19 @@ def _add_usage(dialect: Dialect) -> Bulk:
     )
 
 
-def _versioned_update(dialect: Dialect, table: Table, key: str, but: Iterable[Column[Any]] = ()) -> Bulk:
-    """Set all columns but the key and these where the row still has the version `version_read`."""
-    kept = {key, *(column.name for column in but)}
-    names = [column.name for column in table.columns if column.name not in kept]
+def _all_but(table: Table, kept: Iterable[Column[Any]] = ()) -> list[Column[Any]]:
+    """The columns of a table but its key and these."""
+    names = {column.name for column in kept}
+    return [column for column in table.columns if not column.primary_key and column.name not in names]
+
+
+def _versioned_update(dialect: Dialect, key: Column[Any], changed: Iterable[Column[Any]]) -> Bulk:
+    """Set these columns where the row still has the version `version_read`."""
+    names = [column.name for column in changed]
+    table = key.table
     statement = (
-        table.update()
-        .where(table.c[key] == bindparam("key"), table.c.version == bindparam("version_read"))
+        update(table)
+        .where(key == bindparam("key"), table.c.version == bindparam("version_read"))
         .values({name: bindparam(name) for name in names})
     )
     return Bulk(dialect, statement, [*names, "key", "version_read"])
