@@ -6,10 +6,14 @@ from scheduler.config import EngineSettings
 from scheduler.engine import deciding
 from scheduler.engine.absorb.dirty_jobs import DirtyJobs, Focus, is_settled
 from scheduler.engine.changeset import Changeset
+from scheduler.engine.deciding import Deciding
 from scheduler.engine.ports import TickInputs
 from scheduler.engine.state.deadlines import job_deadline
 from scheduler.engine.state.reports import Liveness
+from scheduler.model.plan import Plan
 from scheduler.model.world import World
+from scheduler.policy.checks.invariants import Violation
+from scheduler.policy.planner import plan
 from tests.faults.batch import fresh, replay
 from tests.faults.draw import draw
 
@@ -53,6 +57,24 @@ def test_unsettled_jobs_and_the_next_deadline_are_known(monkeypatch: pytest.Monk
         return found
 
     monkeypatch.setattr(DirtyJobs, "next_deadline", checked)
+    _play()
+    assert compared > SEEDS
+
+
+def test_a_plan_that_is_not_made_since_nothing_matters_would_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide, compared = Deciding.plan, 0
+
+    def checked(self: Deciding, changeset: Changeset) -> tuple[Plan, tuple[Violation, ...]]:
+        nonlocal compared
+        calm_until = self._memory.calm_until
+        if calm_until is not None and changeset.now < calm_until and not changeset.matters:
+            missed = plan(changeset.world(), changeset.now, self._settings.policy)
+            assert not missed.actions
+            assert not missed.waiting
+            compared += 1
+        return decide(self, changeset)
+
+    monkeypatch.setattr(Deciding, "plan", checked)
     _play()
     assert compared > SEEDS
 
