@@ -281,7 +281,7 @@ class Engine:
     def _observe(self, world: World, now: float) -> Observation:
         observation = self._cluster.observe()
         liveness = self._memory.liveness
-        liveness.cut_off_from((name for name in world.nodes if not observation.reaches(name)), now)
+        liveness.cut_off_from(world.nodes.keys() - observation.reachable(), now)
         return replace(observation, reports=liveness.reports.fresh())
 
     def _take_in(self, world: World, observation: Observation, now: float) -> TickInputs:

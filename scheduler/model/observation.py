@@ -173,6 +173,10 @@ class Observation:
     #: What others wait for and are to have before this scheduler's jobs, most important first.
     demands: tuple[Demand, ...] = ()
 
+    def reachable(self) -> set[NodeName]:
+        """All nodes that it `reaches`."""
+        return {name for name, node in self.nodes.items() if node.up}
+
     def reaches(self, name: NodeName) -> bool:
         """Whether the node is up, so that what is not listed there does not exist."""
         node = self.nodes.get(name)

@@ -29,9 +29,9 @@ def test_looking_at_what_may_have_changed_absorbs_what_looking_at_everything_doe
         changeset: Changeset, inputs: TickInputs, focus: Focus, liveness: Liveness, settings: EngineSettings
     ) -> None:
         nonlocal compared
-        world, seen = changeset.base, inputs.observation.workers
+        world, nodes, seen = changeset.base, inputs.observation.nodes, inputs.observation.workers
         whole = Changeset(world, changeset.now, changeset.queues, inputs.begun)
-        absorb(whole, inputs, Focus(list(world.active.values()), {}, list(seen.values())), liveness, settings)
+        absorb(whole, inputs, Focus(nodes, list(world.active.values()), {}, list(seen.values())), liveness, settings)
         absorb(changeset, inputs, focus, liveness, settings)
         found, expected = changeset.changes(), whole.changes()
         assert {job.id: job for job in found.jobs} == {job.id: job for job in expected.jobs}

@@ -174,7 +174,7 @@ class SimulatedCluster:
                 held = foreign.get(name)
                 nodes[name] = node.facts if held is None else replace(node.facts, foreign=held)
                 for worker_id, process in node.processes.items():
-                    workers[worker_id] = process.observe(now, node.lag_seconds)
+                    workers[worker_id] = process.as_seen or process.observe(now, node.lag_seconds)
             elif node.listed:
                 nodes[name] = replace(node.facts, up=False)
             if node.remembered and not node.reachable:

@@ -36,7 +36,7 @@ def absorb(
     `focus` has the jobs to look at, and `liveness` tells when a worker last reported.
     """
     observation = inputs.observation
-    gone = absorb_nodes(changeset, observation.nodes)
+    gone = absorb_nodes(changeset, observation.nodes, focus.nodes)
     absorb_use(changeset, observation.nodes, gone)
     gone = _absorb_strays(changeset, observation, focus, gone)  # those of jobs that came to be held, say
     for job in focus.jobs:

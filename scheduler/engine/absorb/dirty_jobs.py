@@ -6,18 +6,20 @@ value: values are immutable, so the same object means that nothing changed, exce
 which puts off the deadline of their silence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from scheduler.config import EngineSettings
+from scheduler.engine.absorb.nodes import is_as_seen
 from scheduler.engine.absorb.workers import progress_is_due
 from scheduler.engine.state.deadlines import job_deadline
 from scheduler.engine.state.reports import Liveness
-from scheduler.model.ids import JobId, WorkerId
+from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
-from scheduler.model.observation import Observation, WorkerObservation, WorkerReport
+from scheduler.model.node import Node
+from scheduler.model.observation import NodeObservation, Observation, WorkerObservation, WorkerReport
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import World
 
@@ -33,8 +35,10 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """Jobs and workers that one tick has to look at."""
+    """Nodes, jobs and workers that one tick has to look at."""
 
+    #: Nodes that are not stored as they were observed.
+    nodes: Collection[NodeName]
     #: Active jobs that may change.
     jobs: list[Job]
     #: The report of those of them of which nothing but the progress may change.
@@ -56,6 +60,8 @@ class DirtyJobs:
         #: (when, job) of settled jobs, soonest first; what is not the job's deadline any more is dropped when it comes.
         self._deadlines: list[tuple[float, JobId]] = []
         self._seen: Observation | None = None
+        #: Nodes as stored and as observed, and those that differ.
+        self._compared: tuple[Mapping[NodeName, Node], Mapping[NodeName, NodeObservation], list[NodeName]] | None = None
         #: Workers whose end was observed.
         self._ended: set[WorkerId] = set()
 
@@ -65,17 +71,17 @@ class DirtyJobs:
         self._active = {}
         self._unsettled.clear()
         self._deadlines.clear()
-        self._seen = None
+        self._seen = self._compared = None
 
     def absorbed(self, observation: Observation) -> None:
         """Record that the effects of this observation were committed."""
         self._seen = observation
 
     def focus(self, world: World, observation: Observation, now: float) -> Focus:
-        """Jobs and workers that the observation, reports or time may change."""
-        before, active = self._seen, world.active
+        """Nodes, jobs and workers that the observation, reports or time may change."""
+        before, active, nodes = self._seen, world.active, self._different(world.nodes, observation.nodes)
         if before is None or before.nodes != observation.nodes:
-            return self._focus(list(active.values()), {}, list(observation.workers.values()))
+            return self._focus(nodes, list(active.values()), {}, list(observation.workers.values()))
         self._follow(active)
         moved = _moved(before.workers, observation.workers)
         touched = self._unsettled | self._due(now)
@@ -96,7 +102,7 @@ class DirtyJobs:
         for job_id in touched & progress.keys():
             del progress[job_id]
         jobs = [job for job_id, job in active.items() if job_id in touched or job_id in progress]
-        return self._focus(jobs, progress, moved)
+        return self._focus(nodes, jobs, progress, moved)
 
     def ended(self, observation: Observation) -> list[WorkerObservation]:
         """Workers whose end was observed and that the cluster still lists."""
@@ -118,9 +124,25 @@ class DirtyJobs:
         deadlines.extend(n.quarantined_until for n in world.nodes.values() if n.quarantined_until is not None)
         return min((d for d in deadlines if d is not None and d > now), default=None)
 
-    def _focus(self, jobs: list[Job], progress: Mapping[JobId, WorkerReport], moved: list[WorkerObservation]) -> Focus:
+    def _different(
+        self, stored: Mapping[NodeName, Node], seen: Mapping[NodeName, NodeObservation]
+    ) -> Collection[NodeName]:
+        """The nodes that are not stored as they were observed."""
+        if self._compared is None or self._compared[0] is not stored or self._compared[1] != seen:
+            known = ((name, stored.get(name), observed) for name, observed in seen.items())
+            different = [name for name, node, observed in known if node is None or not is_as_seen(node, observed)]
+            self._compared = (stored, seen, different)
+        return self._compared[2]
+
+    def _focus(
+        self,
+        nodes: Collection[NodeName],
+        jobs: list[Job],
+        progress: Mapping[JobId, WorkerReport],
+        moved: list[WorkerObservation],
+    ) -> Focus:
         self._ended.update(seen.id for seen in moved if not seen.alive)
-        return Focus(jobs, progress, moved)
+        return Focus(nodes, jobs, progress, moved)
 
     def _due(self, now: float) -> set[JobId]:
         """Settled jobs that time alone may change. Reports of their workers may have put off what was known."""

@@ -1,6 +1,6 @@
 """Absorb observations of nodes, and keep the quarantine of nodes on which workers keep failing."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from scheduler.config import EngineSettings
@@ -22,11 +22,14 @@ FAILURES_KEPT = 32
 Gone = dict[NodeName, WorkerShape]
 
 
-def absorb_nodes(changeset: Changeset, seen: Mapping[NodeName, NodeObservation]) -> Gone:
-    """New nodes, changed capacity, nodes that went away or came back; quarantines that are over."""
-    gone = {
-        name: lost for name, observed in seen.items() if (lost := _absorb_node(changeset, name, observed)) is not None
-    }
+def absorb_nodes(
+    changeset: Changeset, seen: Mapping[NodeName, NodeObservation], different: Collection[NodeName]
+) -> Gone:
+    """New nodes, changed capacity, nodes that went away or came back; quarantines that are over.
+
+    `different`: those of the observed nodes that may be stored otherwise.
+    """
+    gone = {name: lost for name in different if (lost := _absorb_node(changeset, name, seen[name])) is not None}
     for name, node in changeset.base.nodes.items():
         # An unreadable node stays as it is stored until the cluster reports it.
         if name not in seen and node.unlisted_since is None and (node.version or node.health is NodeHealth.UP):
@@ -34,6 +37,27 @@ def absorb_nodes(changeset: Changeset, seen: Mapping[NodeName, NodeObservation])
     for name in [node.name for node in changeset.base.nodes.values() if node.intent is NodeIntent.QUARANTINED]:
         end_quarantine(changeset, name)
     return gone
+
+
+def is_as_seen(node: Node, seen: NodeObservation) -> bool:
+    """Whether the node is stored as it was observed; nearly always so."""
+    return (
+        node.slots == seen.slots
+        and (node.health is NodeHealth.UP) == seen.up
+        and node.labels == seen.labels
+        and node.host == seen.host
+        and node.cpus == seen.cpus
+        and node.memory_mib == seen.memory_mib
+        and node.gpu_type == seen.gpu_type
+        and node.has_gpus == seen.has_gpus
+        and node.oversell == seen.oversell
+        and node.closed == seen.closed
+        and (
+            node.closed_slots == node.accepted_faults == seen.closed_slots  # all empty
+            or (node.closed_slots, node.accepted_faults) == closed_slots(node, seen)
+        )
+        and node.unlisted_since is None
+    )
 
 
 def _miss(changeset: Changeset, node: Node) -> None:
@@ -46,7 +70,7 @@ def _miss(changeset: Changeset, node: Node) -> None:
 def _absorb_node(changeset: Changeset, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
     """Losses of the node: slots that are gone but still held, and slots below one that is gone; None: nothing."""
     before = changeset.node(name)
-    if before is not None and _same(before, seen):
+    if before is not None and is_as_seen(before, seen):
         return None
     return _take_and_keep(changeset, name, seen)
 
@@ -116,27 +140,6 @@ def _slots_held(world: World, name: NodeName) -> int:
     if usage.slots_shared:
         held += [max(who.slot_ids) + 1 for who in sharers(world) if who.node == name]
     return max(held)
-
-
-def _same(node: Node, seen: NodeObservation) -> bool:
-    """Whether the node equals its observation; nearly always so, and a thousand nodes are compared at every tick."""
-    return (
-        node.slots == seen.slots
-        and (node.health is NodeHealth.UP) == seen.up
-        and node.labels == seen.labels
-        and node.host == seen.host
-        and node.cpus == seen.cpus
-        and node.memory_mib == seen.memory_mib
-        and node.gpu_type == seen.gpu_type
-        and node.has_gpus == seen.has_gpus
-        and node.oversell == seen.oversell
-        and node.closed == seen.closed
-        and (
-            node.closed_slots == node.accepted_faults == seen.closed_slots  # all empty
-            or (node.closed_slots, node.accepted_faults) == closed_slots(node, seen)
-        )
-        and node.unlisted_since is None
-    )
 
 
 def end_quarantine(changeset: Changeset, name: NodeName) -> None:
