@@ -1,6 +1,7 @@
 """The clocks of one daemon's machine: unix time may differ and jump, monotonic time stands still while it sleeps."""
 
 from scheduler.clock import VirtualClock
+from scheduler.engine.ports import Anchor
 
 
 class MachineClock:
@@ -12,8 +13,10 @@ class MachineClock:
         self._slept_seconds = 0.0
         self._booted_at = 0.0
         self._boots = 1
-        #: Whether somebody has set its unix time since it started.
-        self.set_since_boot = False
+        #: When somebody set its unix time, in true time, and by how much.
+        self._set: list[tuple[float, float]] = []
+        #: When each of its starts was, in true time.
+        self._started_at = {self.boot(): 0.0}
 
     def now(self) -> float:
         """Unix seconds as this machine has them."""
@@ -34,7 +37,14 @@ class MachineClock:
     def jump(self, seconds: float) -> None:
         """Somebody sets the unix time."""
         self._ahead_seconds += seconds
-        self.set_since_boot = True
+        self._set.append((self._true.now(), seconds))
+
+    def set_forward_since(self, anchor: Anchor) -> bool:
+        """Whether its unix time is further ahead than at that moment; of another machine's, whether it was ever set."""
+        if anchor.boot not in self._started_at:
+            return bool(self._set)
+        anchored_at = self._started_at[anchor.boot] + anchor.booted
+        return sum(seconds for at, seconds in self._set if at >= anchored_at) > 0
 
     def set_right(self) -> None:
         """Somebody sets the unix time to what it was before all jumps."""
@@ -48,4 +58,4 @@ class MachineClock:
         """Nothing that counted from its start goes on."""
         self._booted_at, self._slept_seconds = self._true.now(), self._true.now()
         self._boots += 1
-        self.set_since_boot = False
+        self._started_at[self.boot()] = self._booted_at

@@ -72,8 +72,8 @@ class Daemon:
     def _start(self) -> None:
         self.starts += 1
         anchor = self.line.anchor()
-        elsewhere = anchor is not None and anchor.boot != self.machine.boot()
-        self.misled = self.misled or (elsewhere and self.machine.set_since_boot)
+        if anchor is not None and anchor.boot != self.machine.boot():
+            self.misled = self.misled or self.machine.set_forward_since(anchor)
         self.clock = SteadyClock(self.machine, anchor)
         self.board, self.reports = Board(), ReportBox()
         reach = Reach(self.cluster, self.true, self.clock, lambda: self.leads)

@@ -238,6 +238,8 @@ def _moved(
     before: Mapping[WorkerId, WorkerObservation], after: Mapping[WorkerId, WorkerObservation]
 ) -> list[WorkerObservation]:
     """Workers that appeared or changed."""
+    if before is after:
+        return []
     return [seen for worker_id, seen in after.items() if (old := before.get(worker_id)) is not seen and old != seen]
 
 
