@@ -39,8 +39,8 @@ MEASURED = (
     "kubernetes",
     "cluster_experiments",
 )
-#: In virtual time, on workloads that others published.
-SIMULATED = ("elasticdl", "paddle_edl", "kueue", "adaptdl")
+#: In virtual time, most of them on workloads that others published.
+SIMULATED = ("elasticdl", "paddle_edl", "kueue", "adaptdl", "partitions")
 NAMES = MEASURED + SIMULATED
 #: Options that a benchmark takes beside its name; what is not given stays as it is there.
 TAKEN = {

@@ -1,5 +1,8 @@
 """What workers are told at their launch."""
 
+from pathlib import Path
+
+from scheduler.config import EngineSettings, Settings
 from scheduler.engine.apply.launch import LaunchContext, start_worker
 from scheduler.engine.ports import StartWorker
 from scheduler.model.export import Export
@@ -26,6 +29,22 @@ def test_a_worker_sees_its_own_gpus_only_and_is_alone_on_its_machine_to_torch(w:
         env = dict(start_of(w, worker).env)
         seen.append((env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"], env["MASTER_ADDR"]))
     assert seen == [("0", "2", "0", "1", "host-a"), ("1", "2", "0", "1", "host-a")]
+
+
+def test_no_two_live_jobs_share_a_port_and_those_beyond_all_ports_pick_their_own(tmp_path: Path) -> None:
+    engine = EngineSettings(master_port_first=30_000, master_port_count=3)
+    w = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=engine))
+    w.node("a", slots=5)
+    jobs = [w.job(f"j{number}") for number in range(5)]
+    w.settle()
+    ports = [w.expect(job_id, JobState.RUNNING).master_port for job_id in jobs]
+    assert sorted(ports) == [0, 0, 30_000, 30_001, 30_002]
+    freed = next(job_id for job_id, port in zip(jobs, ports, strict=True) if port == 30_001)
+    w.ask(IntentKind.CANCEL, freed)
+    w.settle()
+    later = w.job("later")
+    w.settle()
+    assert w.expect(later, JobState.RUNNING).master_port == 30_001
 
 
 def test_what_a_job_exports_goes_with_every_worker_and_is_no_part_of_what_it_says_itself(w: World) -> None:

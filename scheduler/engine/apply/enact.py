@@ -1,7 +1,7 @@
 """Turn a plan into changes: new workers with their slots, workers asked to leave, jobs being stopped."""
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import assert_never
@@ -244,24 +244,22 @@ class _Ports:
 
     def __init__(self, changeset: Changeset, settings: EngineSettings) -> None:
         self._changeset = changeset
-        self._settings = settings
-        self._used: set[int] | None = None
+        self._first = settings.master_port_first
+        self._count = settings.master_port_count
 
     def take(self, job: Job) -> int:
-        if self._used is None:
-            self._used = {port for other in self._changeset.active_jobs() for port in _ports_of(other)}
-        for port in self._candidates(job):
-            if port not in self._used:
-                self._used.add(port)
-                return port
-        return 0  # more live jobs than ports: the script sees port 0 and picks its own
-
-    def _candidates(self, job: Job) -> Iterator[int]:
-        first, count = self._settings.master_port_first, self._settings.master_port_count
+        """A free port for the job, from one of its own on; 0: there are more live jobs than ports."""
+        if not self._free:
+            return 0  # the script sees port 0 and picks its own
         needed = 1 if job.spec.fixed is None else 1 + job.spec.fixed.replicas
-        start = (job.id * 7 + job.attempt * needed) % count  # others for each attempt: the old ones may linger
-        return (first + (start + step) % count for step in range(count))
+        start = (job.id * 7 + job.attempt * needed) % self._count  # others for each attempt: the old ones may linger
+        k = bisect_left(self._free, self._first + start)
+        return self._free.pop(k if k < len(self._free) else 0)
 
-
-def _ports_of(job: Job) -> list[int]:
-    return [job.master_port, *(int(host.rpartition(":")[2]) for host in job.fixed_hosts)]
+    @cached_property
+    def _free(self) -> list[int]:
+        """The ports that no live job has, ascending."""
+        jobs = list(self._changeset.active_jobs())
+        fixed = (host for job in jobs for host in job.fixed_hosts)
+        used = {job.master_port for job in jobs}.union(int(host.rpartition(":")[2]) for host in fixed)
+        return [port for port in range(self._first, self._first + self._count) if port not in used]
