@@ -31,7 +31,7 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (usage_index, "end_of"),
     (WaitingJobs, "_alone"),
     (JobClass, "note"),
-    (reconcile, "start_worker"),
+    (reconcile, "start_workers"),
     (deciding, "post"),
     (commit, "job_values"),
 )

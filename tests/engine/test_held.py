@@ -73,7 +73,7 @@ def test_ticks_look_after_the_workers_of_every_state_but_held() -> None:
 
 def test_workers_that_were_not_started_before_their_job_was_held_are_given_up_at_its_release(w: World) -> None:
     bad = w.job("bad", workers=2)
-    (start,) = (point for point in POINTS if point[1] == "start_worker")
+    (start,) = (point for point in POINTS if point[1] == "start_workers")
     with poisoned(lambda job_id: job_id == bad, start, HARMS["raise"]):
         w.advance(4.0)
         unstarted = w.expect(bad, JobState.HELD).workers

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler.clusters.simulated.process import Behaviour
-from scheduler.engine.apply.launch import LaunchContext, start_worker
+from scheduler.engine.apply.launch import LaunchContext, start_workers
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.horovod import broken_command_rule, driver_command, driver_group, worker_command
 from scheduler.model.ids import JobId
@@ -93,8 +93,7 @@ def test_driver_and_workers_are_launched_with_what_is_theirs(w: World) -> None:
     w.settle()
     job = w.expect(job.id, JobState.RUNNING, workers=2)
     context = LaunchContext("http://s:1", lambda _: "token", w.directory)
-    driver = start_worker(job, job.fixed_workers[0], context)
-    worker = start_worker(job, job.workers[0], context)
+    driver, worker = start_workers(job, [job.fixed_workers[0], job.workers[0]], context)
     assert driver.command == driver_command(("python", "train.py"))
     assert driver.slot_ids == ()
     assert worker.command == worker_command(("train",), 1)

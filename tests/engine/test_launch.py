@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scheduler.config import EngineSettings, Settings
-from scheduler.engine.apply.launch import LaunchContext, start_worker
+from scheduler.engine.apply.launch import LaunchContext, start_workers
 from scheduler.engine.ports import StartWorker
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
@@ -82,7 +82,7 @@ def test_workers_get_what_they_trust_the_daemon_by_as_it_is_at_their_launch(w: W
     context = LaunchContext("https://s:1", lambda _: "token", w.directory, trust=lambda: trusted)
     for name in ("first.pem", "second.pem"):
         trusted["SCHED_CA"] = name
-        found = dict(start_worker(w.get(job), w.get(job).workers[0], context).env)
+        found = dict(start_workers(w.get(job), w.get(job).workers, context)[0].env)
         assert (found["SCHED_CA"], found["HOME"]) == (name, "/home/ann")
     plain = LaunchContext("http://s:1", lambda _: "token", w.directory)
-    assert dict(start_worker(w.get(job), w.get(job).workers[0], plain).env)["SCHED_CA"] == "of the job"
+    assert dict(start_workers(w.get(job), w.get(job).workers, plain)[0].env)["SCHED_CA"] == "of the job"

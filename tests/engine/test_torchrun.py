@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler.clusters.simulated.process import Behaviour
-from scheduler.engine.apply.launch import LaunchContext, start_worker
+from scheduler.engine.apply.launch import LaunchContext, start_workers
 from scheduler.engine.ports import StartWorker
 from scheduler.model.ids import JobId
 from scheduler.model.job import Runtime
@@ -55,7 +55,7 @@ def test_what_torchrun_cannot_start_or_the_scheduler_decides_is_refused(command:
 def launched(w: World, job_id: JobId) -> StartWorker:
     """What the job's first worker is launched with."""
     job = w.get(job_id)
-    return start_worker(job, job.workers[0], LaunchContext("http://s:1", lambda _: "token", w.directory))
+    return start_workers(job, job.workers[:1], LaunchContext("http://s:1", lambda _: "token", w.directory))[0]
 
 
 def test_an_agent_is_told_by_variables_who_meets_where_and_never_gives_up_by_itself(w: World) -> None:

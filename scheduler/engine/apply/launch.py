@@ -1,6 +1,6 @@
-"""The launch of a worker: its command and its environment."""
+"""The launches of workers: their command and their environment."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,29 +33,59 @@ class LaunchContext:
     trust: Callable[[], Mapping[str, str]] = dict
 
 
-def start_worker(job: Job, worker: Worker, context: LaunchContext) -> StartWorker:
-    """The launch of one worker of a job."""
-    group = job.spec.fixed if worker.fixed else None
-    variables = {**dict(job.spec.env), **(dict(group.env) if group is not None else {})}
-    return StartWorker(
-        worker_id=worker.id,
-        job_id=job.id,
-        nonce=job.nonce,
-        node=worker.node,
-        slot_ids=worker.slot_ids,
-        cpus=worker.cpus,
-        memory_mib=worker.memory_mib,
-        command=_command(job.spec, group),
-        env=tuple({**_defaults(job.spec), **variables, **_environment(job, worker, context)}.items()),
-        workdir=job.spec.workdir,
-        grace_seconds=job.spec.grace_seconds,
-        generation=job.generation,
-        shared=worker.shared,
-        pod_template=job.pod_template_of(worker),
-        role=Role.FIXED if worker.fixed else Role.WORKER,
-        export=job.spec.export,
-        user=job.spec.user,
-    )
+def start_workers(job: Job, workers: Sequence[Worker], context: LaunchContext) -> list[StartWorker]:
+    """The launches of some workers of a job."""
+    groups = {fixed: _Group(job, context, fixed=fixed) for fixed in {worker.fixed for worker in workers}}
+    return [groups[worker.fixed].start(worker) for worker in workers]
+
+
+class _Group:
+    """The fixed workers of a job, or its others: what all of them are told."""
+
+    def __init__(self, job: Job, context: LaunchContext, *, fixed: bool) -> None:
+        self._job = job
+        self._gang = job.fixed_workers if fixed else job.wanted_workers
+        self._ranks = {worker.id: rank for rank, worker in enumerate(self._gang)}
+        group = job.spec.fixed if fixed else None
+        self._command = _command(job.spec, group)
+        self._role = Role.FIXED if fixed else Role.WORKER
+        own = {**dict(job.spec.env), **(dict(group.env) if group is not None else {})}
+        self._variables = {**_defaults(job.spec), **own, **_job_variables(job, context), "SCHED_ROLE": self._role}
+
+    def start(self, worker: Worker) -> StartWorker:
+        """The launch of one of them."""
+        job = self._job
+        return StartWorker(
+            worker_id=worker.id,
+            job_id=job.id,
+            nonce=job.nonce,
+            node=worker.node,
+            slot_ids=worker.slot_ids,
+            cpus=worker.cpus,
+            memory_mib=worker.memory_mib,
+            command=self._command,
+            env=tuple({**self._variables, **self._own_variables(worker)}.items()),
+            workdir=job.spec.workdir,
+            grace_seconds=job.spec.grace_seconds,
+            generation=job.generation,
+            shared=worker.shared,
+            pod_template=job.pod_template_of(worker),
+            role=self._role,
+            export=job.spec.export,
+            user=job.spec.user,
+        )
+
+    def _own_variables(self, worker: Worker) -> dict[str, str]:
+        """A fixed worker sees its own group where other workers see each other."""
+        rank, size = self._ranks.get(worker.id, 0), len(self._gang)
+        if worker.fixed_index is not None:
+            rank, size = worker.fixed_index, len(self._job.fixed_hosts)
+        return {
+            "SCHED_WORKER_ID": worker.id,
+            "RANK": str(rank),
+            "WORLD_SIZE": str(size),
+            "MASTER_ADDR": self._gang[0].host if self._gang else worker.host,
+        }
 
 
 def _command(spec: JobSpec, group: FixedGroup | None) -> tuple[str, ...]:
@@ -75,15 +105,8 @@ def _defaults(spec: JobSpec) -> dict[str, str]:
     return {name: value for name, value in defaults.items() if name not in exported}
 
 
-def _environment(job: Job, worker: Worker, context: LaunchContext) -> dict[str, str]:
-    """The scheduler's own variables, and torch's for scripts that know nothing of the scheduler.
-
-    A fixed worker sees its own group where other workers see each other.
-    """
-    gang = job.fixed_workers if worker.fixed else job.wanted_workers
-    rank, size = next((i for i, w in enumerate(gang) if w.id == worker.id), 0), len(gang)
-    if worker.fixed_index is not None:
-        rank, size = worker.fixed_index, len(job.fixed_hosts)
+def _job_variables(job: Job, context: LaunchContext) -> dict[str, str]:
+    """The scheduler's own variables, and torch's for scripts that know nothing of the scheduler."""
     return {
         "SCHED_URL": context.url,
         "SCHED_TOKEN": context.token_for(job),
@@ -91,19 +114,14 @@ def _environment(job: Job, worker: Worker, context: LaunchContext) -> dict[str, 
         "SCHED_JOB_ID": str(job.id),
         "SCHED_JOB_NONCE": job.nonce,
         "SCHED_JOB_NAME": job.spec.name,
-        "SCHED_WORKER_ID": worker.id,
-        "SCHED_ROLE": Role.FIXED if worker.fixed else Role.WORKER,
         "SCHED_FIXED_HOSTS": ",".join(job.fixed_hosts),
         "SCHED_GENERATION": str(job.generation),
         "SCHED_ATTEMPT": str(job.attempt),
         "SCHED_CHECKPOINT_DIR": str(context.jobs_dir / job.key / "checkpoint"),
         "SCHED_GRACE_SECONDS": f"{job.spec.grace_seconds:g}",
-        "RANK": str(rank),
-        "WORLD_SIZE": str(size),
         # A worker sees its own GPUs only: to a script it is alone on its machine.
         "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1",
-        "MASTER_ADDR": gang[0].host if gang else worker.host,
         "MASTER_PORT": str(job.master_port),
         **_torchrun_variables(job, context),
     }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Set
 
-from scheduler.engine.apply.launch import LaunchContext, start_worker
+from scheduler.engine.apply.launch import LaunchContext, start_workers
 from scheduler.engine.ports import ClusterAction, ForgetWorker, StopWorker
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
@@ -36,13 +36,16 @@ def due_actions(
         stops.append(StopWorker(stray.id, stray.node, grace_seconds, stray.nonce))
     starts: list[ClusterAction] = []
     for job in unsettled:
+        to_start = []
         for worker in job.all_workers:
             if worker.desired is Desired.STOP or worker.condemned:
                 grace_seconds = max(0.0, (worker.stop_deadline or now) - now)
                 if worker.id not in stop_sent or grace_seconds == 0.0:
                     stops.append(StopWorker(worker.id, worker.node, grace_seconds, job.nonce))
             elif _to_start(job, worker, observation, now):
-                starts.append(start_worker(job, worker, launch))
+                to_start.append(worker)
+        if to_start:
+            starts += start_workers(job, to_start, launch)
     forgets: list[ClusterAction] = [ForgetWorker(seen.id, seen.node) for seen in ended if not _is_live(world, seen)]
     return [*stops, *forgets, *starts]
 
