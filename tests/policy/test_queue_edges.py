@@ -132,6 +132,20 @@ def test_what_is_guaranteed_of_a_type_covers_no_job_that_names_none() -> None:
     assert running(c) == {1: 4, 3: 1}
 
 
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_what_is_guaranteed_of_a_type_covers_nothing_beyond_what_is_guaranteed_in_all(one_by_one: bool) -> None:
+    c = Cluster().node("h", 8, gpu_type="H100").node("a", 8, gpu_type="A100")
+    c.queue("lab", guarantee=4).queue("lab/night", guarantee={"*": 4, "H100": 8})
+    c.waiting(1, workers=4, queue="lab/night", gpu_type="A100", preemptible=False)
+    if one_by_one:
+        c.settle()
+    c.waiting(2, workers=3, queue="lab", gpu_type="H100", preemptible=False)
+    c.waiting(3, workers=3, queue="lab/night", gpu_type="H100", preemptible=False)
+    c.settle()
+    assert sum(running(c).values()) in (3, 4)
+    assert WaitReason.NOT_GUARANTEED in (c.reason(2), c.reason(3))
+
+
 def test_what_is_guaranteed_of_a_type_covers_no_fixed_group_of_any_type() -> None:
     c = Cluster().node("h", 4, gpu_type="H100").node("a", 4, gpu_type="A100").queue("left", guarantee={"H100": 2})
     fixed = FixedGroup(1, ("serve",), shape=WorkerShape(2))

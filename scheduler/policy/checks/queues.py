@@ -1,6 +1,5 @@
 """Invariants of plans where there are queues: limits, takings, and jobs that are not preemptible."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -81,18 +80,9 @@ def _not_preemptible(accounts: Accounts, gets: list[tuple[Job, Start | Grow]]) -
             if not job.spec.preemptible and path in accounts.path(job):
                 held += accounts.of_slots(job, accounts.open_slots(_kept_workers(job)))
         most = _guaranteed(accounts.world, path)
-        if _covered_by_types(accounts.world, path, held, more):
-            continue
         if more[path, ANY_GPU] and held[path, ANY_GPU] + more[path, ANY_GPU] > most:
             told = f"hold {held[path, ANY_GPU]} slots and get {more[path, ANY_GPU]} more of {most} guaranteed"
             yield Violation("I15", f"jobs of {path} that are not preemptible {told}")
-
-
-def _covered_by_types(world: World, path: str, held: Slots, more: Slots) -> bool:
-    """Whether all that jobs of the queue get is on GPUs of types of which it is guaranteed enough for it."""
-    gets = {kind: slots for (account, kind), slots in more.items() if account == path and kind != ANY_GPU}
-    enough = all(held[path, kind] + slots <= _guaranteed_of(world, path, kind) for kind, slots in gets.items())
-    return enough and sum(gets.values()) == more[path, ANY_GPU]
 
 
 def _kept_of(job: Job, action: Start | Grow) -> Iterator[tuple[NodeName, int]]:
@@ -123,15 +113,6 @@ def _guaranteed(world: World, path: str) -> int:
         return max(promised[ANY_GPU], typed)
     inner = (each.path for each in world.queues.values() if nearest(world.queues, each.parent) == path)
     return max(typed, sum(_guaranteed(world, each) for each in inner))
-
-
-def _guaranteed_of(world: World, path: str, gpu_type: str) -> int:
-    """Slots of a GPU type that are guaranteed to the queue at most, by itself or to the queues inside it."""
-    promised = dict(world.queues[path].guarantee)
-    if gpu_type in promised:
-        return promised[gpu_type]
-    inner = (each.path for each in world.queues.values() if nearest(world.queues, each.parent) == path)
-    return min(promised.get(ANY_GPU, sys.maxsize), sum(_guaranteed_of(world, each, gpu_type) for each in inner))
 
 
 def _has_to(world: World, job: Job) -> bool:

@@ -259,8 +259,10 @@ class Shares:
         """Whether the guarantee of a queue covers all of these: of any type, or of each of the types that they name."""
         if self._covered(account, 0, counts[0]):
             return True
-        typed = sum(counts[1:]) == counts[0]
-        return typed and all(self._covered(account, kind, slots) for kind, slots in enumerate(counts) if kind and slots)
+        pinned = self._pinned.get(account, self._none)[0]
+        if sum(counts[1:]) < counts[0] or pinned + counts[0] > self.tree.guaranteed_at_most(account):
+            return False
+        return all(self._covered(account, kind, slots) for kind, slots in enumerate(counts) if kind and slots)
 
     def _covered(self, account: str, kind: int, slots: int) -> bool:
         guaranteed = self._entitlement(account, kind).guaranteed

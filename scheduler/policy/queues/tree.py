@@ -119,6 +119,11 @@ class Tree:
         """The slots of whatever GPU type that a queue is guaranteed."""
         return dict(self._queues[queue].guarantee).get(ANY_GPU, 0)
 
+    def guaranteed_at_most(self, queue: str) -> int:
+        """The slots that a queue is guaranteed of any type, or of the types that it names, if these are more."""
+        typed = sum(slots for name, slots in self._queues[queue].guarantee if name != ANY_GPU)
+        return max(self.guaranteed_of_any(queue), typed)
+
     def weight(self, account: str) -> float:
         """The weight of the account among its siblings."""
         queue = self._queues.get(account)
