@@ -171,6 +171,15 @@ def test_inside_the_window_nobody_takes_from_jobs_of_the_booking() -> None:
     assert sizes(c, 1, 2) == [4, 4]
 
 
+def test_a_job_of_a_booking_that_waits_for_slots_that_are_held_for_it_takes_no_others() -> None:
+    c = Cluster().node("a", 6).booked("b", 1, -1.0, HOUR)
+    c.running(1, {"a": 6}, workers=(1, 40), leaving=1, leave_for=JobId(2))
+    c.waiting(2, workers=(1, 6), booking="b", priority=9, reservation=(("a", 1),))
+    for _ in range(3):
+        assert c.plan().actions == ()
+        c.now += 1.0
+
+
 @pytest.mark.parametrize("booking", ["b", "c"])
 def test_jobs_of_bookings_share_what_is_left_of_them_when_nodes_are_drained(booking: str) -> None:
     c = Cluster().node("a", 2).node("b", 2, intent=DRAINING).booked("b", 3, -HOUR, HOUR).booked("c", 1, -HOUR, HOUR)

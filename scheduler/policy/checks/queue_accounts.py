@@ -20,7 +20,7 @@ from scheduler.model.plan import Grow, Reserve, Start
 from scheduler.model.queue import ANY_GPU, ROOT, Queue, ancestry
 from scheduler.model.queue_tree import chain, closed_queues, nearest
 from scheduler.model.worker import Worker
-from scheduler.model.world import World, mask_of
+from scheduler.model.world import Stray, World, mask_of
 from scheduler.policy.checks.bookings import inside_booking
 from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, guaranteed, wanted
 
@@ -101,13 +101,13 @@ class Accounts:
                     found[account, node.gpu_type] += count
         return found
 
-    def open_slots(self, workers: Iterable[Worker]) -> Iterator[tuple[NodeName, int]]:
-        """Slots that the workers hold among those that are divided: of nodes that take workers, and not closed."""
-        for worker in workers:
-            node = self.world.nodes.get(worker.node)
-            if node is not None and node.schedulable and not worker.shared:
-                mask = mask_of(worker.slot_ids) & ~node.closed_mask & ((1 << node.slots) - 1)
-                yield worker.node, mask.bit_count()
+    def open_slots(self, holders: Iterable[Worker | Stray]) -> Iterator[tuple[NodeName, int]]:
+        """Slots that these hold among those that are divided: of nodes that take workers, and not closed."""
+        for holder in holders:
+            node = self.world.nodes.get(holder.node)
+            if node is not None and node.schedulable and not holder.shared:
+                mask = mask_of(holder.slot_ids) & ~node.closed_mask & ((1 << node.slots) - 1)
+                yield holder.node, mask.bit_count()
 
     @cached_property
     def entitled(self) -> list[Entitled]:
@@ -173,11 +173,8 @@ class Accounts:
         """Slots that jobs of queues may have: of nodes that take workers, not closed, and held by nobody else."""
         world, slots = self.world, 0
         kept: Counter[NodeName] = Counter()
-        for job in world.active.values():
-            if self.above_all(job):
-                kept.update(dict(self.open_slots(job.all_workers)))
-        for stray in world.strays.values():
-            kept[stray.node] += 0 if stray.shared or not world.goes_on(stray) else len(stray.slot_ids)
+        for name, held in self.open_slots(stray for stray in world.strays.values() if world.goes_on(stray)):
+            kept[name] += held
         for node in world.nodes.values():
             if node.schedulable and gpu_type in (ANY_GPU, node.gpu_type):
                 others = world.foreign.get(node.name, NO_FOREIGN).slots + kept[node.name]
@@ -186,8 +183,6 @@ class Accounts:
 
     def _wants(self, job: Job) -> list[dict[str, int]]:
         """Slots by GPU type that the job may want; several where that is not certain."""
-        if self.above_all(job):
-            return [{}]
         closed = self.is_closed(job)
         if job.state is JobState.QUEUED and closed:
             return [{}]

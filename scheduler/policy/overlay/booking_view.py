@@ -109,7 +109,7 @@ class Seen:
 
         Where a booking is only now split, no job is limited yet: other parts of it may be enough.
         """
-        got = {each.job_id: each.placement for each in made.actions if isinstance(each, Start | Reserve)}
+        got = self._got(made)
         unmet = {claim.booking for claim in self._claims.values() if claim.booking and claim.id not in got}
         unmet -= self._terms.split
         less = self._cramped(got)
@@ -117,6 +117,13 @@ class Seen:
         if not unmet:
             self._terms.cramped.update(less)
         return bool(unmet or less)
+
+    def _got(self, made: Plan) -> dict[JobId, Placement]:
+        """What waiting jobs start on, or what is held for them; where it was before, the plan does not say so again."""
+        released = {each.job_id for each in made.actions if isinstance(each, Release)}
+        waiting = (job for job_id, job in self.world.reserved.items() if job_id in self.world.queued)
+        kept = {job.id: job.reservation for job in waiting if job.id not in released}
+        return kept | {each.job_id: each.placement for each in made.actions if isinstance(each, Start | Reserve)}
 
     def _cramped(self, got: Mapping[JobId, Placement]) -> dict[JobId, int]:
         """Jobs of bookings that got less room than they could use, and the number of workers that fit."""
