@@ -8,6 +8,7 @@ from scheduler.engine.ports import TickInputs
 from scheduler.engine.state.accounts import Accounts
 from scheduler.engine.state.budgets import Budgets
 from scheduler.engine.state.reports import Liveness, ReportBox
+from scheduler.engine.timing.intake import Intake
 from scheduler.engine.timing.wall_watch import WallWatch
 from scheduler.model.event import EventKind
 from scheduler.model.world import Changes, World
@@ -23,6 +24,7 @@ class Memory:
         self.dirty_jobs = DirtyJobs(settings.engine, self.liveness)
         self.sent = SentActions()
         self.wall = WallWatch()
+        self.intake = Intake()
         self.accounts = Accounts(settings.policy.usage_half_life_seconds)
         self.budgets = Budgets()
         #: The plan stays empty until this time unless something that matters changes; None: it may not be empty.

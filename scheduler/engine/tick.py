@@ -53,8 +53,6 @@ from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.world import Changes, World
 from scheduler.policy.checks.invariants import Violation
 
-#: Intents taken per tick; the rest waits for the next one.
-INBOX_MAX = 10_000
 #: A tick of which a step takes longer hangs, and the lease is no longer kept for it.
 TICK_SECONDS_MAX = 30.0
 #: Share of the rest of the lease in which actions may be applied; what then remains is for its renewal.
@@ -204,6 +202,7 @@ class Engine:
             self._memory.liveness.since = ended  # it stood still in the middle
         self._lease_keeper.moved()
         duration_seconds = self._clock.monotonic() - began
+        self._memory.intake.ended(duration_seconds)
         self.report = replace(self.report, duration_seconds=duration_seconds, steps=tuple(reached))
 
     def _timed(self, steps: Iterator[Step], reached: list[tuple[Step, float]]) -> Iterator[Step]:
@@ -286,11 +285,13 @@ class Engine:
 
     def _take_in(self, world: World, observation: Observation, now: float) -> TickInputs:
         """Everything that the tick decides by."""
+        inbox = self._store.take_inbox(self._memory.intake.most)
+        self._memory.intake.took(len(inbox.intents))
         return TickInputs(
             now,
             world,
             observation,
-            inbox=self._store.take_inbox(INBOX_MAX),
+            inbox=inbox,
             shares=self._deciding.data.shares_done(world, now),
             uncertain=self._memory.sent.uncertain,
             ahead_seconds=self._clock.wall() - self._clock.now(),
@@ -360,7 +361,7 @@ class Engine:
         unsettled = self._memory.dirty_jobs.unsettled(world)
         failures = self._carry_out(world, unsettled, inputs)
         late, now = failures is None, inputs.now
-        all_taken = len(inputs.inbox.intents) + len(inputs.begun.intents_done) < INBOX_MAX
+        next_tick_at = self._deciding.next_tick_at(world, unsettled, decided, now)
         return TickReport(
             at=now,
             leading=True,
@@ -368,7 +369,7 @@ class Engine:
             late=late,
             loads=inputs.observation.loads,
             error=self._lease_keeper.trouble(late=late),
-            next_tick_at=self._deciding.next_tick_at(world, unsettled, decided, now) if all_taken else now,
+            next_tick_at=next_tick_at if self._memory.intake.all_taken else now,
         )
 
     def _carry_out(self, world: World, unsettled: list[Job], inputs: TickInputs) -> tuple[ActionFailure, ...] | None:
