@@ -109,4 +109,25 @@ SIMULATED: tuple[Section, ...] = (
             ),
         ),
     ),
+    Section(
+        "partitions",
+        "Partitions",
+        "What a cluster loses that is divided: elastic jobs with a heavy tail of work on 128 nodes of 8 GPUs, at nine "
+        "tenths of what the cluster can do, and on the same nodes in parts that know nothing of each other. A job is "
+        "sent to one part when it comes, to each in turn, or to the one with the least work left. This workload is "
+        "made up.",
+        (
+            Chart(
+                "Mean completion time",
+                (
+                    ("one cluster", "one cluster: mean completion time"),
+                    ("4 partitions", "4 partitions, least work left: mean completion time"),
+                    ("16 partitions", "16 partitions, least work left: mean completion time"),
+                    ("4 partitions, in turn", "4 partitions, in turn: mean completion time"),
+                    ("16 partitions, in turn", "16 partitions, in turn: mean completion time"),
+                ),
+                ours=("one cluster",),
+            ),
+        ),
+    ),
 )

@@ -105,8 +105,6 @@ class Changes:
     """New values of rows, to be committed together. Workers include those that ended just now."""
 
     jobs: tuple[Job, ...] = ()
-    #: Those of the jobs of which nothing but the progress has changed.
-    progressed: frozenset[JobId] = frozenset()
     workers: tuple[Worker, ...] = ()
     nodes: tuple[Node, ...] = ()
     #: Nodes to remove, as they were read.
@@ -126,6 +124,8 @@ class Changes:
     queue_usage: tuple[tuple[str, QueueUsage], ...] = ()
     #: Queues of which it was told now that their budget is nearly spent, and the first hour of the month.
     budgets_told: tuple[tuple[str, int], ...] = ()
+    #: Those of the jobs of which nothing but the progress has changed.
+    progressed: frozenset[JobId] = frozenset()
 
     def __bool__(self) -> bool:
         changed = self.jobs or self.workers or self.nodes or self.forgotten or self.events or self.bookings
