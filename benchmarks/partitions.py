@@ -56,7 +56,7 @@ def in_turn(jobs: Sequence[Submission], partitions: int) -> list[int]:
 
 
 def least_work_left(jobs: Sequence[Submission], partitions: int) -> list[int]:
-    """As if each partition did all of its work at the speed of all of its slots."""
+    """The partition with the least work left, each as if it did all of its work at the speed of all of its slots."""
     slots, left, now = NODES * NODE_SLOTS // partitions, [0.0] * partitions, 0.0
     sent = []
     for job in jobs:

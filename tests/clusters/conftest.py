@@ -12,6 +12,7 @@ from tests.clusters.control_plane_cluster import Site
 from tests.clusters.gpus import A, B, C
 from tests.clusters.kubernetes_desk import TestCluster, cluster_of
 from tests.clusters.local_world import LocalWorld, Signpost
+from tests.eventually import eventually
 from tests.nvml.machine import FakeMachine, MachineProcess
 
 
@@ -80,6 +81,8 @@ def run() -> Iterator[Callable[..., int]]:
 
     def start(**environment: str) -> int:
         started.append(subprocess.Popen(["sleep", "600"], env={**os.environ, **environment}, start_new_session=True))
+        own = Path(f"/proc/{started[-1].pid}/environ")
+        eventually(own.read_bytes, "the process has its environment")
         return started[-1].pid
 
     yield start
