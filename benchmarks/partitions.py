@@ -37,7 +37,7 @@ WANTED = Poisson(
     resize_seconds=10.0,
 )
 
-#: Says to which of so many partitions each job goes.
+#: Gives the partition of each job, for a number of partitions.
 Sender = Callable[[Sequence[Submission], int], list[int]]
 
 

@@ -82,6 +82,7 @@ class Replica:
                 now = time.perf_counter()
                 steps_ms[step.name] = (now - last) * 1000
                 last = now
+                self.engine.keep_lease()  # as a thread of the daemon does
         report = self.engine.report
         self.metrics.observe(report)
         ended = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How many requests a tick takes: as many as ticks of late would have handled in about a second."""
+"""How many requests a tick takes: as many as it handles in about a second, as far as the ticks before it tell."""
 
 #: Length of a tick that takes as many requests as it may.
 SECONDS = 1.0
@@ -20,11 +20,11 @@ class Intake:
         return self._taken < self.most
 
     def took(self, count: int) -> None:
-        """This tick took so many."""
+        """Record how many this tick took."""
         self._taken = count
 
     def ended(self, seconds: float) -> None:
-        """The tick is over and took this long; few requests say nothing of how long many take."""
+        """Record how long this tick took; few requests do not tell how long many take."""
         if self._taken >= LEAST:
             self.most = max(LEAST, int(min(self._taken * SECONDS / seconds, MOST))) if seconds > 0 else MOST
         self._taken = 0
