@@ -173,7 +173,9 @@ def _excused_by_queues(job: Job, then: Snapshot, snapshot: Snapshot) -> bool:
     """Whether rules of queues keep the job from what was held, or changed, or another queue or user may have it now."""
     if job.wait_reason in LIMITS_OF_QUEUES or snapshot.queues != then.queues:
         return True
-    if job.wait_reason is WaitReason.NOT_GUARANTEED and _wanting(job, snapshot) - _wanting(job, then):
+    if job.wait_reason is WaitReason.NOT_GUARANTEED and (
+        _wanting(job, snapshot) - _wanting(job, then) or _offered(snapshot) != _offered(then)
+    ):
         return True
     others = (
         o for o in (*snapshot.active.values(), *snapshot.queued.values()) if whose(o, snapshot) != whose(job, snapshot)
@@ -187,6 +189,15 @@ def _wanting(job: Job, snapshot: Snapshot) -> set[tuple[JobId, int]]:
     active = (each for each in snapshot.active.values() if each.state in RESIZABLE_STATES)
     others = (o for o in (*active, *snapshot.queued.values()) if whose(o, snapshot) != whose(job, snapshot))
     return {(other.id, other.max_workers) for other in others}
+
+
+def _offered(snapshot: Snapshot) -> Mapping[NodeName, tuple[object, ...]]:
+    """What nodes have for jobs: with more of it, others can run whose queues claim their guarantees then."""
+    foreign = snapshot.foreign
+    return {
+        name: (node.schedulable, node.slots, node.closed_mask, node.labels, node.gpu_type, foreign.get(name))
+        for name, node in snapshot.nodes.items()
+    }
 
 
 def _got_some(job: Job, before: Job | None) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from scheduler.config import PolicySettings
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName
-from scheduler.model.job_state import JobState
+from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.policy.snapshot.order import Order
 from tests.invariants.broken import Broken
@@ -94,6 +94,16 @@ def test_a_slot_that_opens_under_a_worker_makes_up_for_no_free_one_that_closes()
     """As many slots are closed as before, and one less is free."""
     assert is_lost_rightly(closed(before(), 0), after(lambda c: closed(c, 3)))
     assert not is_lost_rightly(closed(before(), 0), after(lambda c: closed(c, 0)))
+
+
+def test_a_guarantee_may_shrink_where_nodes_have_more_that_others_claim() -> None:
+    """With a slot more elsewhere a job of another queue can run, whose queue claims its guarantee then."""
+    for reason, right in ((WaitReason.NOT_GUARANTEED, True), (WaitReason.INSUFFICIENT_SLOTS, False)):
+        then, now = before(), after(lambda c: c.node("b", 3))
+        change_job(now, 2, wait_reason=reason)
+        for c in (then.queue("lab"), now.queue("lab")):
+            c.waiting(3, priority=4, workers=(7, 7), queue="lab")
+        assert is_lost_rightly(then, now) is right
 
 
 def test_slots_that_a_job_was_freeing_are_not_freed_while_that_is_held() -> None:
