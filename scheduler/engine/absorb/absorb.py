@@ -8,7 +8,7 @@ from scheduler.engine.absorb.dirty_jobs import Focus
 from scheduler.engine.absorb.foreign import absorb_use
 from scheduler.engine.absorb.held import end_cancelled, end_unstarted
 from scheduler.engine.absorb.intents import absorb_inbox
-from scheduler.engine.absorb.nodes import Gone, absorb_held, absorb_nodes, count_failures
+from scheduler.engine.absorb.nodes import Gone, absorb_listed, absorb_nodes, count_failures
 from scheduler.engine.absorb.worker_ends import expire, react
 from scheduler.engine.absorb.workers import (
     absorb_job_workers,
@@ -61,7 +61,7 @@ def _absorb_strays(changeset: Changeset, observation: Observation, focus: Focus,
     if strays == changeset.base.strays:
         return gone
     changeset.see_strays(strays)
-    gone = gone | absorb_held(changeset, observation.nodes, {stray.node for stray in strays.values()})
+    gone = gone | absorb_listed(changeset, observation.nodes, {stray.node for stray in strays.values()})
     absorb_use(changeset, observation.nodes, gone)
     return gone
 

@@ -27,9 +27,9 @@ def absorb_nodes(
 ) -> Gone:
     """New nodes, changed capacity, nodes that went away or came back; quarantines that are over.
 
-    `different`: those of the observed nodes that may be stored otherwise.
+    `different`: those of the observed nodes that are stored otherwise.
     """
-    gone = {name: lost for name in different if (lost := _absorb_node(changeset, name, seen[name])) is not None}
+    gone = absorb_listed(changeset, seen, different)
     for name, node in changeset.base.nodes.items():
         # An unreadable node stays as it is stored until the cluster reports it.
         if name not in seen and node.unlisted_since is None and (node.version or node.health is NodeHealth.UP):
@@ -67,21 +67,14 @@ def _miss(changeset: Changeset, node: Node) -> None:
         _tell(changeset, EventKind.NODE_DOWN, node.name, f"{node.slots} slots; not listed by the cluster", node.slots)
 
 
-def _absorb_node(changeset: Changeset, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
-    """Losses of the node: slots that are gone but still held, and slots below one that is gone; None: nothing."""
-    before = changeset.node(name)
-    if before is not None and is_as_seen(before, seen):
-        return None
-    return _take_and_keep(changeset, name, seen)
-
-
-def absorb_held(changeset: Changeset, seen: Mapping[NodeName, NodeObservation], among: Iterable[NodeName]) -> Gone:
-    """Absorb these nodes again, whose strays were found after they had been absorbed; returns their losses."""
-    again = {name: _take_and_keep(changeset, name, seen[name]) for name in among if name in seen}
-    return {name: lost for name, lost in again.items() if lost is not None}
+def absorb_listed(changeset: Changeset, seen: Mapping[NodeName, NodeObservation], among: Iterable[NodeName]) -> Gone:
+    """Absorb those of these nodes that the cluster lists; again where strays of theirs were found since."""
+    taken = {name: _take_and_keep(changeset, name, seen[name]) for name in among if name in seen}
+    return {name: lost for name, lost in taken.items() if lost is not None}
 
 
 def _take_and_keep(changeset: Changeset, name: NodeName, seen: NodeObservation) -> WorkerShape | None:
+    """Returns what the node has lost of what is still held; None: nothing."""
     used = changeset.base.used(name)
     # held capacity exists until it is given back
     slots = max(seen.slots, _slots_held(changeset.base, name))

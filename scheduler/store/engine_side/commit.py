@@ -8,7 +8,7 @@ from scheduler.engine.ports import Lease
 from scheduler.errors import StaleWrite
 from scheduler.model.event import Event
 from scheduler.model.hosts import HostList
-from scheduler.model.job import Job
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.node import Node
 from scheduler.model.worker import Worker
 from scheduler.model.world import Changes
@@ -61,16 +61,17 @@ def _write_jobs(connection: Connection, statements: Statements, changes: Changes
     changed, progressed = [], []
     for job in changes.jobs:
         if job.id in changes.progressed:
-            progressed.append(_update(job, progress_values(job, job.version + 1, revision)))
+            progressed.append(_update(job.id, job.version, progress_values(job, job.version + 1, revision)))
         else:
-            changed.append(_update(job, job_values(job, job.version + 1, revision)))
+            changed.append(_update(job.id, job.version, job_values(job, job.version + 1, revision)))
     written = statements.update_jobs.run(connection, changed) + statements.update_progress.run(connection, progressed)
     if written != len(changes.jobs):
         raise StaleWrite(f"{len(changes.jobs) - written} of {len(changes.jobs)} jobs changed since they were read")
 
 
-def _update(job: Job, values: Values) -> Values:
-    return {**values, "key": job.id, "version_read": job.version}
+def _update(key: JobId | NodeName, version: int, values: Values) -> Values:
+    """The new values of the row that has this key and was read with this version."""
+    return {**values, "key": key, "version_read": version}
 
 
 def _write_nodes(
@@ -81,7 +82,7 @@ def _write_nodes(
     new = [node_values(node, 1, revision) for node in nodes if node.version == 0]
     written = statements.insert_nodes.run(connection, new)
     rows = [
-        {**node_values(node, node.version + 1, revision), "key": node.name, "version_read": node.version}
+        _update(node.name, node.version, node_values(node, node.version + 1, revision))
         for node in nodes
         if node.version > 0
     ]
