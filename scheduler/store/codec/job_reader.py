@@ -1,7 +1,8 @@
 """Jobs out of rows of the jobs table: a hundred thousand of them are read when the engine starts."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -39,7 +40,7 @@ def jobs_from_rows(
     rows: Iterable[Sequence[Any]],
     workers: Mapping[JobId, tuple[Worker, ...]],
     aside: SetAside,
-    nodes: Collection[NodeName] | None = None,
+    nodes: AbstractSet[NodeName] | None = None,
 ) -> Iterator[Job]:
     """The jobs of these rows, each with its workers; those that cannot be read are set aside.
 
@@ -66,7 +67,7 @@ def check_spec(spec: JobSpec) -> None:
         raise BrokenColumn(f"spec: {aside.rows[0].reason}")
 
 
-def _broken_rule(job: Job, active: bool, nodes: Collection[NodeName] | None) -> str | None:
+def _broken_rule(job: Job, active: bool, nodes: AbstractSet[NodeName] | None) -> str | None:
     """What no job is that the engine has stored, whatever its columns hold one by one."""
     if active != job.state.active:
         return f"active: must be {str(job.state.active).lower()} of a job that is {job.state}"
@@ -80,12 +81,13 @@ def _broken_rule(job: Job, active: bool, nodes: Collection[NodeName] | None) -> 
         return "stop_reason: must not be NULL for a job that is STOPPING"
     if not _NONCE.fullmatch(job.nonce):
         return "nonce: must be empty, or digits and letters as it was made"
-    if nodes is not None and not {name for name, _ in (*job.reservation, *job.fixed_reservation)} <= set(nodes):
+    places = (*job.reservation, *job.fixed_reservation)
+    if nodes is not None and any(name not in nodes for name, _ in places):
         return "reservation: names a node that is not known"
     return _broken_by_worker(job, nodes) if job.all_workers or job.published_size else None
 
 
-def _broken_by_worker(job: Job, nodes: Collection[NodeName] | None) -> str | None:
+def _broken_by_worker(job: Job, nodes: AbstractSet[NodeName] | None) -> str | None:
     if not job.state.active:
         return f"state: a job that is {job.state} has no live workers"
     ranks = [worker.rank for worker in job.members]
