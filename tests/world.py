@@ -110,14 +110,15 @@ class World:
         slots_per_worker: int = 1,
         selector: dict[str, str] | None = None,
         gpu_type: str | None = None,
+        asked_at: float = 0.0,
         **fields: object,
     ) -> None:
-        """Ask for a booking that starts `start` seconds from now."""
+        """Ask for a booking that starts `start` seconds from now, by a clock that is `asked_at` seconds ahead."""
         now = self.clock.now()
         shape = WorkerShape(slots_per_worker, node_selector=tuple((selector or {}).items()), gpu_type=gpu_type)
         workers = slots // slots_per_worker
         window = (now + start, now + start + duration)
-        self.store.add_booking(Booking(name, *window, workers, shape, now, **fields))  # type: ignore[arg-type]
+        self.store.add_booking(Booking(name, *window, workers, shape, now + asked_at, **fields))  # type: ignore[arg-type]
 
     def unbook(self, name: str) -> None:
         self.ask(IntentKind.UNBOOK, booking=name)

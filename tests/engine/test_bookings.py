@@ -39,6 +39,26 @@ def test_a_booking_is_planned_opens_and_ends_at_its_times(w: World) -> None:
     assert {event.detail for event in told} == {"b: 4 slots"}
 
 
+@pytest.mark.parametrize("ahead", [-3.0, 0.0, 86_400.0])
+def test_a_window_that_is_to_begin_at_once_begins_now_whatever_clock_it_was_asked_by(w: World, ahead: float) -> None:
+    """A daemon that has just started beside one whose machine was a day behind is a day ahead until it hears of it."""
+    w.node("a", slots=4)
+    w.book("b", slots=4, start=ahead, duration=50, asked_at=ahead)
+    w.tick()
+    assert state(w, "b") is BookingState.OPEN
+    w.advance(50)
+    assert state(w, "b") is None
+
+
+def test_a_window_further_on_is_by_the_clock_of_people_whoever_was_asked(w: World) -> None:
+    w.node("a", slots=4)
+    w.book("b", slots=4, start=100, duration=50, asked_at=90)
+    w.tick()
+    planned = w.store.get_booking("b")
+    assert planned is not None
+    assert (planned.start_at - START, planned.end_at - START) == (100, 150)
+
+
 def test_what_the_cluster_cannot_hold_is_refused(w: World) -> None:
     w.node("a", slots=4)
     w.tick()

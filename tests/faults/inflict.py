@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from scheduler.errors import Conflict, UserError
+from scheduler.http.routes.bookings import LATE_SECONDS
 from scheduler.model.booking import Booking
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import WorkerId
@@ -206,6 +207,8 @@ def _ask_job(run: "Run", fault: AskJob) -> object:
 def _book(run: "Run", fault: Book) -> str:
     now = run.leader.clock.now()
     start_at = now + fault.after_seconds
+    if fault.after_seconds and _people_read(run) < now - LATE_SECONDS - fault.after_seconds:
+        return "is in the past by the clock of this daemon"
     shape = WorkerShape(fault.slots_per_worker, node_selector=fault.node_selector, gpu_type=fault.gpu_type)
     window = (start_at, start_at + fault.seconds)
     booking = Booking(fault.name, *window, fault.workers, shape, now, priority_min=fault.priority_min)
@@ -215,6 +218,12 @@ def _book(run: "Run", fault: Book) -> str:
         return str(error)
     run.wake()
     return fault.name
+
+
+def _people_read(run: "Run") -> float:
+    """The time that people go by: that of the last leader, which a daemon that has just started may be ahead of."""
+    anchor = run.store.read_lease().anchor
+    return run.leader.clock.now() if anchor is None else anchor.now
 
 
 def _set_queue(run: "Run", fault: SetQueue) -> str:

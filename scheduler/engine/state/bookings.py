@@ -15,12 +15,20 @@ _STOPPABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
 def promise(changeset: Changeset, booking: Booking) -> None:
     """Promise a requested booking, or refuse it with an event that says why."""
+    booking = _begun(booking, changeset.now)
     why = refusal(booking, changeset.bookings(), changeset.world().nodes, changeset.now)
     if why is None:
         _move(changeset, booking, BookingState.PLANNED, EventKind.BOOKING_PLANNED, IntentKind.BOOK)
         return
     _over(changeset, booking)
     changeset.event(EventKind.REQUEST_REFUSED, cause=IntentKind.BOOK, detail=f"booking {booking.name}: {why}")
+
+
+def _begun(booking: Booking, now: float) -> Booking:
+    """A window that was to begin at once begins now, also if it was asked for by a clock that is ahead of this one."""
+    if not now < booking.start_at == booking.created_at:
+        return booking
+    return replace(booking, start_at=now, end_at=now + booking.end_at - booking.start_at)
 
 
 def unbook(changeset: Changeset, name: str) -> None:
