@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.figure import Figure, percentile
+from benchmarks.kept_memory import kept_mib
 from benchmarks.site import SLOTS, Replica, Site, Tick, some_job
 from benchmarks.trouble import Skipped
 from scheduler.model.job import JobSpec, Runtime
@@ -75,13 +76,15 @@ class Cluster:
     def measure(self, seconds: int) -> list[Figure]:
         """One thing after the other; between them, the cluster comes to rest."""
         figures = [*self._load(), *self._traffic(seconds)]
+        kept = kept_mib(self.site.leader, without=(self.site.cluster, self.site.clock))
+        figures.append(self._figure("what the daemon keeps in memory after it, beside its program", kept, "MiB"))
         self.site.settle()
         figures += self._wave()
         self.site.settle()
         figures += self._loss()
         figures += [*self._restart(), *self._failover()]
         memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        return [*figures, self._figure("memory at most, with the simulated cluster", memory_mib, "MiB")]
+        return [*figures, self._figure("memory at most, with the simulated cluster and the standby", memory_mib, "MiB")]
 
     def _load(self) -> list[Figure]:
         for first in range(0, self._nodes * JOBS_PER_NODE, _BATCH):

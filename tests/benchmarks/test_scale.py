@@ -27,15 +27,16 @@ def test_all_that_happens_to_the_cluster_is_measured() -> None:
         "20 nodes: a tick in steady traffic, p50",
         "20 nodes: a tick in steady traffic, p99",
         "20 nodes: a tick in steady traffic, worst",
-        "20 nodes: memory at most, with the simulated cluster",
+        "20 nodes: memory at most, with the simulated cluster and the standby",
         "20 nodes: silence of the leader until another led",
+        "20 nodes: what the daemon keeps in memory after it, beside its program",
     ]
     assert all(map(_positive, figures.values()))
 
 
 def test_sizes_are_measured_one_after_the_other() -> None:
     figures = scale.run("4,5", seconds=1)
-    assert [figure.what.partition(":")[0] for figure in figures] == ["4 nodes"] * 20 + ["5 nodes"] * 20
+    assert [figure.what.partition(":")[0] for figure in figures] == ["4 nodes"] * 21 + ["5 nodes"] * 21
 
 
 @pytest.mark.parametrize("nodes", [NODES, NODES + 1])
