@@ -17,6 +17,7 @@ from benchmarks.figure import Figure, percentile
 from benchmarks.kept_memory import kept_mib
 from benchmarks.site import SLOTS, Replica, Site, Tick, some_job
 from benchmarks.trouble import Skipped
+from scheduler.model.event import EventKind
 from scheduler.model.job import JobSpec, Runtime
 from tests.postgres import missing_reason, running_server
 
@@ -30,6 +31,8 @@ REPORTS = 2_000
 FAILING_SHARE = 0.02
 WAVE_SHARE, WAVE_PRIORITY, WAVE_WORKERS = 0.1, 100, 4
 LOST_SHARE = 0.05
+#: What tells that a job has slots now, or will have those that others leave.
+_DECIDED = frozenset({EventKind.JOB_STARTED, EventKind.JOB_RESERVED})
 _BATCH = 5_000
 _TICKS_MAX = 500
 
@@ -119,9 +122,13 @@ class Cluster:
         shape = JobSpec("wave", ("train",), priority=WAVE_PRIORITY, min_workers=WAVE_WORKERS, max_workers=WAVE_WORKERS)
         wave = set(self.site.submit([shape] * jobs, self._heartbeat_seconds))
         ticks: list[Tick] = []
+        deciding = 0
         while not wave <= {job.id for job in self.site.running()}:
             ticks.append(self._bounded(ticks))
-        return self._settled(f"a wave of {len(wave):,} important jobs until they run", ticks)
+            events = self.site.leader.engine.report.events
+            deciding += any(event.kind in _DECIDED and event.job_id in wave for event in events)
+        note = f"{deciding} of them gave slots to jobs of the wave, or had them freed"
+        return self._settled(f"a wave of {len(wave):,} important jobs until they run", ticks, note)
 
     def _loss(self) -> list[Figure]:
         lost = self._dice.sample(self.site.nodes, max(int(self._nodes * LOST_SHARE), 1))
