@@ -158,3 +158,13 @@ def test_a_running_job_that_names_no_type_takes_what_its_queue_is_guaranteed_of_
         c.running(1, {"a": 4}, workers=(1, 9), queue="left", **taker)
         c.running(2, {"a": 3}, workers=(1, 9), queue="right")
         assert found(c, taken(2, [3], 1)) == broken, taker
+
+
+def test_what_is_guaranteed_of_types_counts_where_it_is_more_than_that_of_any() -> None:
+    """Three slots are guaranteed to `left`, and half of the others are lent to it: `right` may keep three."""
+    for limit, broken in ((9, set()), (5, {"I14"})):
+        c = Cluster().node("a", 6).node("h", 3, gpu_type="L4")
+        c.queue("left", guarantee={"*": 1, "L4": 3}, limit=limit).queue("right")
+        c.running(1, {"h": 3}, workers=(1, 3), queue="left").running(3, {"a": 2}, workers=(1, 9), queue="left")
+        c.running(2, {"a": 4}, workers=(1, 9), queue="right")
+        assert found(c, taken(2, [4], 3)) == broken, limit

@@ -160,9 +160,10 @@ class Accounts:
         guarantee: float | None = guarantees.get(gpu_type, None if below else 0.0)
         if gpu_type not in guarantees and ANY_GPU in guarantees:  # those inside have no more of a type than of any
             guarantee = min(guarantees[ANY_GPU], sum(map(guaranteed, below)))
-        elif gpu_type == ANY_GPU and guarantees and ANY_GPU not in guarantees:  # nor of any than of those it names
-            typed = ((self._share(account, each, inner, demand), slots) for each, slots in guarantees.items())
-            guarantee = float(sum(min(wanted(share), slots) for share, slots in typed))
+        elif gpu_type == ANY_GPU and guarantees:  # those of types are part of that of any, and may be more
+            typed = [each for each in guarantees.items() if each[0] != ANY_GPU]
+            claimed = (min(wanted(self._share(account, name, inner, demand)), slots) for name, slots in typed)
+            guarantee = float(max(guarantees.get(ANY_GPU, 0), sum(claimed)))
         if unread := queue is not None and not queue.readable:
             guarantee = demand[account, gpu_type] + sum(map(wanted, below))
         limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf
