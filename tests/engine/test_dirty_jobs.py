@@ -1,5 +1,8 @@
 """What a tick remembers of earlier ones makes it cheap, and never changes what it does."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from scheduler.config import EngineSettings
@@ -10,12 +13,15 @@ from scheduler.engine.deciding import Deciding
 from scheduler.engine.ports import TickInputs
 from scheduler.engine.state.deadlines import job_deadline
 from scheduler.engine.state.reports import Liveness
+from scheduler.model.ids import JobId
+from scheduler.model.job import Runtime
 from scheduler.model.plan import Plan
 from scheduler.model.world import World
 from scheduler.policy.checks.invariants import Violation
 from scheduler.policy.planner import plan
 from tests.faults.batch import fresh, replay
 from tests.faults.draw import draw
+from tests.world import World as Site
 
 SEEDS = 12
 
@@ -42,6 +48,27 @@ def test_looking_at_what_may_have_changed_absorbs_what_looking_at_everything_doe
     monkeypatch.setattr(deciding, "absorb", both)
     _play()
     assert compared > SEEDS
+
+
+def test_of_nodes_that_change_only_their_jobs_are_looked_at(w: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    absorb, looked_at = deciding.absorb, list[list[JobId]]()
+
+    def noted(changeset: Changeset, inputs: TickInputs, focus: Focus, *rest: Any) -> None:
+        looked_at.append([job.id for job in focus.jobs])
+        absorb(changeset, inputs, focus, *rest)
+
+    monkeypatch.setattr(deciding, "absorb", noted)
+    nodes = [w.node(name, slots=1) for name in ("a", "b", "c")]
+    jobs = [w.job(f"on {name}", runtime=Runtime.COMMAND) for name in nodes]
+    w.advance(30)
+    on = {w.get(job_id).workers[0].node: job_id for job_id in jobs}
+    looked_at.clear()
+    w.tick()
+    w.cluster.add_node(replace(w.cluster.facts(nodes[1]), cpus=1.0))
+    w.tick()
+    w.cluster.lose_node(nodes[2], listed=False)
+    w.tick()
+    assert looked_at == [[], [on[nodes[1]]], [on[nodes[2]]]]
 
 
 def test_unsettled_jobs_and_the_next_deadline_are_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ class Focus:
     jobs: list[Job]
     #: The report of those of them of which nothing but the progress may change.
     progress: Mapping[JobId, WorkerReport]
-    #: Workers that were observed to change; only they can be new strays.
+    #: Workers that were observed to change, or their nodes; only they can be new strays.
     moved: list[WorkerObservation]
 
 
@@ -80,11 +80,14 @@ class DirtyJobs:
     def focus(self, world: World, observation: Observation, now: float) -> Focus:
         """Nodes, jobs and workers that the observation, reports or time may change."""
         before, active, nodes = self._seen, world.active, self._different(world.nodes, observation.nodes)
-        if before is None or before.nodes != observation.nodes:
+        if before is None:
             return self._focus(nodes, list(active.values()), {}, list(observation.workers.values()))
         self._follow(active)
         moved = _moved(before.workers, observation.workers)
         touched = self._unsettled | self._due(now)
+        if changed := _changed(before.nodes, observation.nodes):
+            moved += (seen for seen in observation.workers.values() if seen.node in changed)
+            touched.update(job.id for job in active.values() if any(w.node in changed for w in job.all_workers))
         touched.update(seen.job_id for seen in moved)
         touched.update(seen.job_id for seen in _gone(before.workers, observation.workers, moved))
         progress, interval_seconds = {}, self._settings.progress_interval_seconds
@@ -232,6 +235,13 @@ def is_settled(job: Job) -> bool:
         )
         and all(w.wanted and w.state is WorkerState.READY for w in job.fixed_workers)
     )
+
+
+def _changed(before: Mapping[NodeName, NodeObservation], after: Mapping[NodeName, NodeObservation]) -> set[NodeName]:
+    """Nodes that are observed otherwise than before, came or went."""
+    if before == after:
+        return set()
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
 
 
 def _moved(
