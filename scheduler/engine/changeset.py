@@ -289,7 +289,7 @@ class Changeset:
         """The world as it would be if the changeset were committed now, versions aside."""
         return self.base.evolve(
             Changes(
-                jobs=tuple(self._jobs.values()),
+                jobs=(*self._jobs.values(), *self._held.values()),
                 nodes=tuple(self._nodes.values()),
                 forgotten=tuple(self._forgotten.values()),
                 bookings=tuple(self._bookings.values()),

@@ -273,3 +273,21 @@ def test_nobody_waits_for_the_slots_of_a_job_that_is_held_as_if_they_were_being_
         w.advance(20.0)
         w.expect(more, JobState.RUNNING)
         assert {str(worker.node) for worker in w.get(more).workers} == {str(w.get(low).workers[0].node)}
+
+
+def test_slots_of_a_held_job_that_is_cancelled_are_waited_for_and_not_taken_from_others(w: World) -> None:
+    bad = w.job("bad", workers=8)
+    w.settle()
+    w.node("b", slots=4)
+    low = w.job("low", workers=4)
+    w.settle()
+    with poisoned(lambda job_id: job_id == bad, POINTS[0], HARMS["raise"]):
+        w.engine.forget()
+        w.tick()
+        w.expect(bad, JobState.HELD)
+        w.ask_cancel(bad)
+        more = w.job("more", workers=4, priority=9)
+        w.advance(60.0)
+        w.expect(bad, JobState.CANCELLED)
+        w.expect(more, JobState.RUNNING)
+        assert w.expect(low, JobState.RUNNING).attempt == 1
