@@ -128,6 +128,11 @@ class Changeset:
             self._progressed.add(job.id)
         self._jobs[job.id] = replace(job, progress=progress)
 
+    @property
+    def progressed(self) -> bool:
+        """Whether any job has told its progress."""
+        return bool(self._progressed)
+
     def see_strays(self, strays: Mapping[WorkerId, Stray]) -> None:
         """Put the strays of this tick's observation, which differ from those before."""
         self.matters = True

@@ -22,6 +22,7 @@ from scheduler.engine.changeset import Changeset, committed
 from scheduler.engine.memory import Memory
 from scheduler.engine.ports import ClusterAction, TickInputs
 from scheduler.engine.replay_case import Case, save_case
+from scheduler.engine.state.bookings import open_and_end
 from scheduler.model.job import Job
 from scheduler.model.plan import Plan
 from scheduler.model.worker import Desired, WorkerState
@@ -74,6 +75,7 @@ class Deciding:
         absorb_demands(changeset, observation.demands, settings.policy)
         absorb_data(changeset, inputs.shares, liveness.reports)
         wall.look(changeset, inputs.ahead_seconds)
+        open_and_end(changeset)  # by now bookings have followed the clock
         if wall.jump is None:  # else nobody knows yet how long nodes have been gone
             forget_nodes(changeset, observation.nodes.keys(), settings.retention.nodes_seconds)
         return changeset
@@ -121,7 +123,8 @@ class Deciding:
     def _checked_plan(self, changeset: Changeset, now: float) -> tuple[Plan, tuple[Violation, ...]]:
         memory, policy = self._memory, self._settings.policy
         calm_until, memory.calm_until = memory.calm_until, None
-        if calm_until is not None and not changeset.matters and now < calm_until:
+        matters = changeset.matters or (policy.name != "elastic" and changeset.progressed)  # others go by what is left
+        if calm_until is not None and not matters and now < calm_until:
             memory.calm_until = calm_until
             return Plan(next_look_at=calm_until if calm_until < math.inf else None), ()
         world = changeset.world()

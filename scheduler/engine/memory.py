@@ -33,12 +33,13 @@ class Memory:
         self._term = 0
 
     def begin_term(self, term: int, *, outlived: bool) -> None:
-        """Forget what this engine sent and heard before others led. `outlived`: the former leader may have died."""
+        """Forget what it sent, heard and noticed before others led. `outlived`: the former leader may have died."""
         if term == self._term:
             return
         self._term = term
         self.sent.clear()
         self.liveness.clear()
+        self.wall.jump = None
         if outlived:
             self.be_careful()
 

@@ -239,9 +239,10 @@ class World:
         return Counter(each.closure for each in unheld)
 
     def held_job_of(self, stray: Stray) -> Job | None:
-        """The held job that the stray was started for; None: it was started for no job that is held."""
+        """The held job that has the stray as a worker; None: no job that is held has it, or has it any more."""
         held = self.held.get(stray.job_id)
-        return held if held is not None and held.nonce == stray.nonce else None
+        mine = held is not None and held.nonce == stray.nonce and held.worker(stray.id) is not None
+        return held if mine else None
 
     def goes_on(self, stray: Stray) -> bool:
         """Whether a stray is left to work: its job is held and not cancelled, or its job's row cannot be read."""

@@ -109,3 +109,21 @@ def test_the_speed_of_those_who_went_on_is_not_taken_for_that_of_all(w: World, j
     progress = w.get(job_id).progress
     assert progress.samples_per_second == 12345.0
     assert 12345.0 not in dict(progress.throughput).values()
+
+
+def test_an_agreement_without_the_first_rank_is_adopted_at_once(w: World, job_id: JobId) -> None:
+    """No report of rank 0 comes any more, by which a settled job is looked at else."""
+    job = w.get(job_id)
+    (lost,) = (worker for worker in job.members if worker.rank == 0)
+    w.cluster.hang(lost.id)
+    agreed = Agreed(job.generation, 1, (lost.id,))
+    for worker in job.members:
+        if worker.id != lost.id:
+            report = WorkerReport(
+                worker.id, job_id, w.clock.now(), generation=job.generation, ready=True, agreed=agreed
+            )
+            w.reports.put(report)
+    w.tick()
+    assert len(adoptions(w, job_id)) == 1
+    w.settle()
+    assert w.expect(job_id, JobState.RUNNING, workers=3).retries_used == 0

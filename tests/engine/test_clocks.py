@@ -295,3 +295,30 @@ def test_as_much_has_passed_as_the_most_modest_clock_says(wall: float, booted: f
             return boot
 
     assert SteadyClock(Machine(), Anchor(1000.0, 100.0, 50.0, "b")).now() == 1000.0 + passed
+
+
+def test_a_booking_that_is_over_by_the_confirmed_clock_stops_nobody(w: JumpingWorld) -> None:
+    w.node("a", slots=2)
+    low = w.job("low", workers=2)
+    w.settle()
+    w.book("b", slots=2, start=7200.0, duration=10.0)
+    w.tick()
+    w.machine.jump(6620.0)
+    w.advance(CONFIRM_SECONDS + 120.0)
+    told = {event.kind for event in w.events(EventKind.CLOCK_CONFIRMED, EventKind.BOOKING_ENDED)}
+    assert told == {EventKind.CLOCK_CONFIRMED, EventKind.BOOKING_ENDED}
+    assert w.expect(low, JobState.RUNNING).attempt == 1
+
+
+def test_what_was_noticed_of_the_clock_before_others_led_confirms_nothing(w: JumpingWorld) -> None:
+    w.node("a", slots=2)
+    w.book("b", slots=2, start=3 * DAY, duration=3600.0)
+    w.advance(10.0)
+    w.machine.jump(DAY)
+    w.tick()
+    w.engine.release()
+    w.machine.jump(-DAY)
+    w.clock.advance(3600.0)
+    w.machine.jump(DAY)
+    w.tick()
+    assert not w.events(EventKind.CLOCK_CONFIRMED)

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from scheduler import bounds
+from scheduler.config import Settings
 from scheduler.engine.attribution.caution import Undecidable
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
+from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState
 from scheduler.model.node import NodeIntent
 from scheduler.model.shape import WorkerShape
@@ -291,3 +293,56 @@ def test_slots_of_a_held_job_that_is_cancelled_are_waited_for_and_not_taken_from
         w.expect(bad, JobState.CANCELLED)
         w.expect(more, JobState.RUNNING)
         assert w.expect(low, JobState.RUNNING).attempt == 1
+
+
+def test_workers_that_a_held_job_has_lost_are_fenced_and_hold_their_slots_until_they_are_gone(w: World) -> None:
+    w.node("b", slots=8)
+    bad = w.job("bad", workers=8)
+    w.settle()
+    lost = w.get(bad).workers[0].node
+    w.cluster.lose_node(lost)
+    w.advance(30.0)
+    assert lost not in {worker.node for worker in w.get(bad).workers}
+    with poisoned(lambda job_id: job_id == bad, POINTS[0], HARMS["raise"]):
+        w.engine.forget()
+        w.tick()
+        w.expect(bad, JobState.HELD)
+        w.cluster.return_node(lost, rebooted=False)
+        w.tick()
+    other = w.job("other", workers=8)
+    w.ask(IntentKind.RESUME, bad)
+    w.advance(60.0)
+    assert {str(worker.node) for worker in w.expect(other, JobState.RUNNING).workers} == {str(lost)}
+    w.expect(bad, JobState.RUNNING, workers=8)
+
+
+def test_a_job_whose_booking_ends_while_it_is_held_is_stopped_once_it_is_released(w: World) -> None:
+    w.book("b", slots=8, start=10.0, duration=600.0)
+    bad = w.job("bad", workers=8, booking="b", preemptible=False)
+    w.advance(60.0)
+    with poisoned(lambda job_id: job_id == bad, POINTS[0], HARMS["raise"]):
+        w.engine.forget()
+        w.advance(700.0)
+        w.expect(bad, JobState.HELD)
+    w.ask(IntentKind.RESUME, bad)
+    other = w.job("other", workers=8, priority=9)
+    w.advance(60.0)
+    w.expect(other, JobState.RUNNING)
+    (stopping,) = w.events(EventKind.JOB_STOPPING)
+    assert (stopping.job_id, stopping.cause, stopping.detail) == (bad, "BOOKING_ENDED", "booking b has ended")
+
+
+def test_a_port_of_a_job_that_is_held_is_given_to_no_other(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"state_dir": tmp_path, "engine": {"master_port_count": 1}})
+    w = World(tmp_path, settings=settings, careful=True)
+    w.node("a", slots=4)
+    bad = w.job("bad", workers=2, runtime=Runtime.COMMAND)
+    w.advance(5.0)
+    with poisoned(lambda job_id: job_id == bad, POINTS[0], HARMS["raise"]):
+        w.engine.forget()
+        w.tick()
+        good = w.job("good", workers=1, runtime=Runtime.COMMAND)
+        w.advance(5.0)
+        assert w.expect(bad, JobState.HELD).master_port == settings.engine.master_port_first
+        assert w.expect(good, JobState.RUNNING).master_port == 0
+    w.close()

@@ -99,6 +99,24 @@ def test_what_a_job_told_of_itself_before_it_was_stopped_still_counts_while_it_w
     assert ended == [short, long]
 
 
+@pytest.mark.parametrize(("tells", "within_seconds"), [(False, 130.0), (True, 70.0)])
+def test_shortest_stops_a_job_that_turns_out_to_need_longer_than_it_declared(
+    under: Under, tells: bool, within_seconds: float
+) -> None:
+    """Once it has run for longer; or at once, where it tells the share that it has done."""
+    w = under("shortest")
+    w.node("a", slots=1)
+    behaviour = Behaviour(runtime=Runtime.ELASTIC, work_seconds=10_000.0, tells_fraction=tells)
+    long = w.job("long", expected_seconds=100.0, behaviour=behaviour)
+    w.advance(20)
+    short = w.job("short", expected_seconds=90.0)
+    w.advance(10)
+    w.expect(long, JobState.RUNNING)
+    w.advance(within_seconds)
+    w.expect(short, JobState.RUNNING)
+    assert causes(w, EventKind.JOB_STOPPING, long) == [("REBALANCED", short)]
+
+
 def test_afs_moves_workers_to_the_shorter_job_and_back_when_it_has_ended(under: Under) -> None:
     w = under("afs", rebalance_seconds=5.0)
     w.node("a", slots=4)

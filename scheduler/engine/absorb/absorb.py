@@ -18,7 +18,7 @@ from scheduler.engine.absorb.workers import (
 )
 from scheduler.engine.changeset import Changeset
 from scheduler.engine.ports import TickInputs
-from scheduler.engine.state.bookings import open_and_end
+from scheduler.engine.state.bookings import stop_released
 from scheduler.engine.state.deadlines import absence, hang_deadline, silence
 from scheduler.engine.state.membership import adopt, settle
 from scheduler.engine.state.reports import Liveness
@@ -50,7 +50,7 @@ def absorb(
         job = changeset.the_job(job_id)
         if job.state.active:
             _absorb_job(changeset, job, inputs, liveness, settings, released=True)
-    open_and_end(changeset)
+            stop_released(changeset, job_id)
     _absorb_strays(changeset, observation, focus, gone)  # those that jobs have left behind just now
     end_cancelled(changeset)
 

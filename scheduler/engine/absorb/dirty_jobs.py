@@ -19,7 +19,7 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
-from scheduler.model.observation import NodeObservation, Observation, WorkerObservation, WorkerReport
+from scheduler.model.observation import Agreed, NodeObservation, Observation, WorkerObservation, WorkerReport
 from scheduler.model.worker import WorkerState
 from scheduler.model.world import World
 
@@ -95,7 +95,7 @@ class DirtyJobs:
             known = self._known.get(report.job_id)
             if known is None:
                 continue
-            if report.missed is not None:
+            if report.missed is not None or _is_news(report.agreed, known.job):
                 touched.add(report.job_id)
             elif known.first == report.worker_id and progress_is_due(known.job, report, now, interval_seconds):
                 if _is_all_it_changes(known.job, observation):
@@ -214,6 +214,11 @@ def _is_all_it_changes(job: Job, observation: Observation) -> bool:
     """Whether a report of its progress changes nothing else of the job: no data, and no group that agreed on itself."""
     reports = (observation.reports.get(worker.id) for worker in job.workers)
     return job.spec.data is None and all(report is None or report.agreed is None for report in reports)
+
+
+def _is_news(agreed: Agreed | None, job: Job) -> bool:
+    """Whether workers of the job have agreed on a group that it has not adopted."""
+    return agreed is not None and (agreed.generation, agreed.sub) > job.progress.adopted
 
 
 def _is_over(known: _Known, now: float) -> bool:

@@ -38,13 +38,9 @@ def _release(changeset: Changeset, job: Job) -> None:
     queued = job.held_from is JobState.QUEUED
     wait_reason = WaitReason.SUBMITTED if queued else None
     changeset.move(replace(job, held_from=None, wait_reason=wait_reason, detail=""), job.held_from)
-    changeset.see_strays(
-        {
-            key: stray
-            for key, stray in changeset.base.strays.items()
-            if (stray.job_id, stray.nonce) != (job.id, job.nonce)
-        }
-    )
+    strays = changeset.base.strays.items()
+    others = {key: s for key, s in strays if (s.job_id, s.nonce) != (job.id, job.nonce) or job.worker(s.id) is None}
+    changeset.see_strays(others)
     changeset.released.append(job.id)
     changeset.event(EventKind.JOB_RELEASED, job_id=job.id, cause=IntentKind.RESUME)
 

@@ -259,7 +259,7 @@ class _Ports:
     @cached_property
     def _free(self) -> list[int]:
         """The ports that no live job has, ascending."""
-        jobs = list(self._changeset.active_jobs())
+        jobs = [*self._changeset.active_jobs(), *self._changeset.held_jobs()]
         fixed = (host for job in jobs for host in job.fixed_hosts)
         used = {job.master_port for job in jobs}.union(int(host.rpartition(":")[2]) for host in fixed)
         return [port for port in range(self._first, self._first + self._count) if port not in used]

@@ -6,7 +6,9 @@ from scheduler.engine.changeset import Changeset
 from scheduler.engine.state.lifecycle import begin_stop
 from scheduler.model.booking import Booking, BookingState, check_booking_transition
 from scheduler.model.event import Cause, EventKind
+from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
+from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.policy.overlay.booking_feasible import described, refusal
 
@@ -54,11 +56,31 @@ def _end(changeset: Changeset, booking: Booking, kind: EventKind, cause: Cause |
 
     A booking that was never open has none: jobs under its name belong to an earlier booking of that name.
     """
-    for job in list(changeset.active_jobs()) if booking.state is BookingState.OPEN else ():
-        if not job.spec.preemptible and job.state in _STOPPABLE and not job.finishing and booking.admits(job):
-            begin_stop(changeset, job.id, StopReason.BOOKING_ENDED, detail=f"booking {booking.name} has ended")
+    if booking.state is BookingState.OPEN:
+        for job in list(changeset.active_jobs()):
+            if job.state in _STOPPABLE and _outstays(job, booking):
+                _stop(changeset, job)
+        for job in changeset.held_jobs():
+            if job.held_from in _STOPPABLE and not job.cancelled and _outstays(job, booking):
+                changeset.put_held(replace(job, stop_reason=StopReason.BOOKING_ENDED))
     _over(changeset, booking)
     changeset.event(kind, cause=cause, detail=_line(booking))
+
+
+def stop_released(changeset: Changeset, job_id: JobId) -> None:
+    """Stop the job, which was held until now, if its booking has ended meanwhile."""
+    job = changeset.the_job(job_id)
+    if job.stop_reason is StopReason.BOOKING_ENDED and job.state in _STOPPABLE:
+        _stop(changeset, job)
+
+
+def _outstays(job: Job, booking: Booking) -> bool:
+    """Whether nobody could take from the job what it has of the booking."""
+    return not job.spec.preemptible and not job.finishing and booking.admits(job)
+
+
+def _stop(changeset: Changeset, job: Job) -> None:
+    begin_stop(changeset, job.id, StopReason.BOOKING_ENDED, detail=f"booking {job.spec.booking} has ended")
 
 
 def _over(changeset: Changeset, booking: Booking) -> None:

@@ -46,8 +46,7 @@ def work_left(job: Job, at: float, *, trusts_declared: bool = False) -> WorkLeft
 
     `trusts_declared`: apply the reported share to the declared work rather than to the measured work.
     """
-    progress, expected = job.progress, job.spec.expected_seconds
-    declared = None if expected is None else expected / seconds_for(job, 1.0, job.preferred_workers)
+    progress, declared = job.progress, _declared(job)
     whole = progress.whole_slot_seconds if declared is None or not trusts_declared else declared
     if whole is not None and progress.fraction is not None and progress.fraction >= FRACTION_MIN:
         since_report = job.attained(at) - job.attained(progress.reported_at or at)
@@ -56,6 +55,15 @@ def work_left(job: Job, at: float, *, trusts_declared: bool = False) -> WorkLeft
         return None
     left = declared - _attained(job, at)
     return WorkLeft(max(left, 0.0), EndBasis.DECLARED) if left >= -OVERRUN_SHARE * declared else None
+
+
+def overrun_at(job: Job, now: float) -> float:
+    """When a job of which nothing but a declared duration tells will have run far longer; infinite: it waits."""
+    declared, slots = _declared(job), sum(len(worker.slot_ids) for worker in job.workers)
+    if declared is None or not slots:
+        return math.inf
+    left = declared * (1.0 + OVERRUN_SHARE) - _attained(job, now)
+    return max(now + left / slots, math.nextafter(now, math.inf))
 
 
 def guessed_work(job: Job, now: float, settings: PolicySettings) -> tuple[float, float]:
@@ -97,6 +105,12 @@ def seconds_for(job: Job, slot_seconds: float, size: int) -> float:
 def keeps_work(job: Job) -> bool:
     """Whether the job goes on where it was stopped; an ordinary command begins again at each attempt."""
     return job.spec.runtime.reports or job.spec.data is not None
+
+
+def _declared(job: Job) -> float | None:
+    """Slot-seconds of the declared duration, at the job's present size."""
+    expected = job.spec.expected_seconds
+    return None if expected is None else expected / seconds_for(job, 1.0, job.preferred_workers)
 
 
 def _attained(job: Job, at: float) -> float:

@@ -9,7 +9,7 @@ import math
 
 from scheduler.config import PolicySettings
 from scheduler.model.job import Job
-from scheduler.policy.estimate.work_left import guessed_work, seconds_left, work_left
+from scheduler.policy.estimate.work_left import EndBasis, guessed_work, overrun_at, seconds_left, work_left
 from scheduler.policy.published.rule import Rule
 
 
@@ -18,9 +18,12 @@ def time_left(job: Job, now: float, settings: PolicySettings) -> float:
     return seconds_left(job, job.preferred_workers, now, settings)
 
 
-def guess_grows(job: Job, now: float, settings: PolicySettings) -> float:
-    """When the guess of a running job's time left grows; without a guess, time only brings its end nearer."""
-    return guessed_work(job, now, settings)[1] if work_left(job, now) is None else math.inf
+def time_left_grows(job: Job, now: float, settings: PolicySettings) -> float:
+    """When the time left of a running job grows, as it has had more than was guessed or declared; else it shrinks."""
+    known = work_left(job, now, trusts_declared=True)
+    if known is None:
+        return guessed_work(job, now, settings)[1]
+    return overrun_at(job, now) if known.basis is EndBasis.DECLARED else math.inf
 
 
-RULE = Rule(key=time_left, stops_equals=True, key_changes_at=guess_grows)
+RULE = Rule(key=time_left, stops_equals=True, key_changes_at=time_left_grows)
