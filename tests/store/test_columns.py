@@ -15,7 +15,7 @@ from tests.store.desk import NOW, SPEC, admitted, lead, started
 def test_each_column_is_written_by_the_submission_or_by_what_becomes_of_the_job() -> None:
     submitted = {column.name for column in SUBMITTED}
     changing = set(job_values(Job(JobId(1), SPEC, 0, 1, 1, NOW, NOW), 1, 1))
-    assert set(spec_values(SPEC)) | {"nonce", "submitted_at"} == submitted
+    assert set(spec_values(SPEC)) | {"nonce"} == submitted
     assert {"id"} | submitted | changing == set(jobs.columns.keys())
     assert not submitted & changing
 
@@ -24,8 +24,8 @@ def test_a_commit_writes_nothing_of_what_was_submitted(store: SqlStore) -> None:
     lease = lead(store)
     [job] = admitted(store, lease)
     another = spec_of("another", workers=3, user="eve", priority=9, expected_seconds=1.0, max_retries=9)
-    store.commit(Changes(jobs=(replace(started(job, 0), spec=another, submitted_at=0.0, nonce="x"),)), lease, NOW)
+    store.commit(Changes(jobs=(replace(started(job, 0), spec=another, nonce="x"),)), lease, NOW)
     kept = store.get_job(job.id)
     assert kept is not None
-    assert (kept.spec, kept.submitted_at, kept.nonce) == (job.spec, job.submitted_at, job.nonce)
+    assert (kept.spec, kept.nonce) == (job.spec, job.nonce)
     assert kept.state is not job.state

@@ -15,6 +15,9 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import STOP_TARGETS, JobState, StopReason, WaitReason
 from scheduler.model.node import NODE_TRANSITIONS, Node, NodeIntent
 
+#: Clocks of daemons differ by less, but for one that has just started and has not heard of the leader yet.
+AHEAD_SECONDS_MAX = 5.0
+
 
 def absorb_inbox(changeset: Changeset, inbox: Inbox) -> None:
     """Admit new jobs to the queue and carry out intents, in the order of arrival."""
@@ -47,7 +50,9 @@ def _admit(changeset: Changeset, job: Job) -> None:
     if job.state is JobState.HELD:
         changeset.put_held(job)
     elif changeset.job(job.id) is None:
-        changeset.put(job)
+        now = changeset.now
+        is_ahead = job.submitted_at > now + AHEAD_SECONDS_MAX
+        changeset.put(replace(job, submitted_at=now, queued_at=now) if is_ahead else job)
 
 
 def _absorb_job_intent(changeset: Changeset, intent: Intent) -> None:

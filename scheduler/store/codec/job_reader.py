@@ -31,7 +31,7 @@ JOB_COLUMNS = raw_columns(jobs)
 _NONCE = re.compile(r"[0-9a-z]{0,32}")
 _at = jobs.columns.keys().index
 _ACTIVE, _EXPORT = _at("active"), _at("export")
-_AS_STORED = itemgetter(*map(_at, ("id", "submitted_at", "nonce", "version")))
+_AS_STORED = itemgetter(*map(_at, ("id", "nonce", "version")))
 #: Columns of a spec in which the jobs of a sweep differ.
 _OWN = itemgetter(*map(_at, ("name", "client_key", "launch")))
 
@@ -117,15 +117,14 @@ class JobReader:
         self._specs: dict[tuple[Any, ...], _Known] = {}
 
     def job(self, row: Sequence[Any], workers: tuple[Worker, ...] = ()) -> Job:
-        job_id, submitted_at, nonce, version = _AS_STORED(row)
+        job_id, nonce, version = _AS_STORED(row)
         fields = JOB.read(row)
-        if fields["queued_at"] == submitted_at:
-            fields["queued_at"] = submitted_at  # one object
+        if fields["queued_at"] == fields["submitted_at"]:
+            fields["queued_at"] = fields["submitted_at"]  # one object
         scaled, fixed_workers = _apart(workers)
         return Job(
             id=job_id,
             spec=self._spec(row),
-            submitted_at=submitted_at,
             workers=scaled,
             fixed_workers=fixed_workers,
             nonce=nonce or "",

@@ -167,7 +167,7 @@ JOB = StoredFields(
         "fixed_hosts": _or_null(hosts_to_text, hosts_from_text, ()),
         "progress": (progress_to_text, progress_from_text),
     },
-    apart={"id", "nonce", "spec", "submitted_at", "version", "workers", "fixed_workers"},
+    apart={"id", "nonce", "spec", "version", "workers", "fixed_workers"},
 )
 WORKER = StoredFields(
     workers,

@@ -91,7 +91,6 @@ SUBMITTED = (
     Column("data", Text),
     Column("export", Text),
     Column("nonce", Text),
-    Column("submitted_at", Double, nullable=False),
 )
 
 jobs = Table(
@@ -99,7 +98,8 @@ jobs = Table(
     metadata,
     Column("id", Key, primary_key=True, autoincrement=False),
     *SUBMITTED,
-    # What has become of it.
+    # What has become of it. The engine admits no job by a clock that is far ahead of its own.
+    Column("submitted_at", Double, nullable=False),
     Column("priority", BigInteger, nullable=False),
     Column("min_workers", BigInteger, nullable=False),
     Column("max_workers", BigInteger, nullable=False),
