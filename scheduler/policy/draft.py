@@ -66,6 +66,8 @@ class Draft:
             if job_id in self.world.queued:
                 job = self.world.reserved[job_id]
                 self.hold(job, reserved(job))
+        #: What was held before: the same object is in `holding` as long as it is.
+        self._held_before = dict(self.holding)
 
     def staying(self, job: Job) -> tuple[Worker, ...]:
         """The active job's workers that nobody asked to leave, in the world or in this draft; oldest first."""
@@ -212,7 +214,7 @@ class Draft:
     def carried(self) -> Iterator[list[Job]]:
         """Waiting jobs that have what was reserved for them before this draft, by queue."""
         for jobs in self._reserved.values():
-            carried = [job for job in jobs if self.holding.get(job.id) == reserved(job)]
+            carried = [job for job in jobs if self.holding.get(job.id) is self._held_before[job.id]]
             if carried:
                 yield carried
 

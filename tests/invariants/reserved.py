@@ -10,6 +10,8 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import CPU_EPSILON, Node
+from scheduler.model.queue import ANY_GPU
+from scheduler.model.queue_tree import chain, nearest
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import Stray
 from scheduler.model.world import World as Snapshot
@@ -119,6 +121,7 @@ class Promises:
 
     def __init__(self) -> None:
         self._before = Snapshot.of((), (), ())
+        self._looked_at = 0.0
         self._settings: PolicySettings | None = None
         self._moment = (0, 0)
 
@@ -134,12 +137,14 @@ class Promises:
                 job = snapshot.queued.get(before.id)
                 if job is None or job.reservation or _excused(before, job, self._before, snapshot, order, settings):
                     continue
+                if snapshot.queues and _excused_by_queues(job, self._before, self._looked_at, snapshot, order.now):
+                    continue
                 if _still_fits(before, self._before, snapshot, order, settings):
                     raise Broken("RESERVED", f"job {job.id} lost {before.reservation} to nobody more important")
         # Else nothing may have been decided by these settings yet: what was committed may be of the term before.
         if commits and (not terms or moment[0] == 1):
             self._settings = settings
-        self._before, self._moment = snapshot, moment
+        self._before, self._looked_at, self._moment = snapshot, order.now, moment
 
 
 def _excused(before: Job, job: Job, then: Snapshot, snapshot: Snapshot, order: Order, settings: PolicySettings) -> bool:
@@ -150,7 +155,6 @@ def _excused(before: Job, job: Job, then: Snapshot, snapshot: Snapshot, order: O
         or job.queued_at != before.queued_at  # it left the queue and came back, with nothing held for it
         or job.not_before > order.now
         or snapshot.bookings
-        or (snapshot.queues and _excused_by_queues(job, then, snapshot))
     ):
         return True
     names = _names(before)
@@ -169,12 +173,18 @@ def _excused(before: Job, job: Job, then: Snapshot, snapshot: Snapshot, order: O
     return any(goes_before(each, job) for each in (*snapshot.queued.values(), *begun) if each.id != job.id)
 
 
-def _excused_by_queues(job: Job, then: Snapshot, snapshot: Snapshot) -> bool:
-    """Whether rules of queues keep the job from what was held, or changed, or another queue or user may have it now."""
-    if job.wait_reason in LIMITS_OF_QUEUES or snapshot.queues != then.queues:
+def _excused_by_queues(job: Job, then: Snapshot, looked_at: float, snapshot: Snapshot, now: float) -> bool:
+    """Whether rules of queues keep the job from what was held, or changed, or another queue or user may have it now.
+
+    `looked_at`: the moment of the look before.
+    """
+    if job.wait_reason in LIMITS_OF_QUEUES or snapshot.queues != then.queues or snapshot.spent != then.spent:
         return True
+    around = chain(snapshot.queues, nearest(snapshot.queues, job.spec.queue))
+    if job.shape.gpu_type is None and any(name != ANY_GPU for queue in around for name, _ in queue.limit):
+        return True  # it waits for slots of another type, as far as the limit of this one keeps it off
     if job.wait_reason is WaitReason.NOT_GUARANTEED and (
-        _wanting(job, snapshot) - _wanting(job, then) or _offered(snapshot) != _offered(then)
+        _wanting(job, snapshot, now) - _wanting(job, then, looked_at) or _offered(snapshot) != _offered(then)
     ):
         return True
     others = (
@@ -184,20 +194,21 @@ def _excused_by_queues(job: Job, then: Snapshot, snapshot: Snapshot) -> bool:
     return any(_got_some(other, known.get(other.id)) for other in others)
 
 
-def _wanting(job: Job, snapshot: Snapshot) -> set[tuple[JobId, int]]:
-    """Jobs of other queues or users that want slots, and their most workers: what is guaranteed follows them."""
+def _wanting(job: Job, snapshot: Snapshot, now: float) -> set[tuple[JobId, int, int]]:
+    """Jobs of other queues or users that want slots, and their sizes: what is guaranteed follows them."""
     active = (each for each in snapshot.active.values() if each.state in RESIZABLE_STATES)
-    others = (o for o in (*active, *snapshot.queued.values()) if whose(o, snapshot) != whose(job, snapshot))
-    return {(other.id, other.max_workers) for other in others}
+    queued = (each for each in snapshot.queued.values() if each.not_before <= now)
+    others = (other for other in (*active, *queued) if whose(other, snapshot) != whose(job, snapshot))
+    return {(other.id, other.min_workers, other.max_workers) for other in others}
 
 
-def _offered(snapshot: Snapshot) -> Mapping[NodeName, tuple[object, ...]]:
+def _offered(snapshot: Snapshot) -> tuple[object, ...]:
     """What nodes have for jobs: with more of it, others can run whose queues claim their guarantees then."""
-    foreign = snapshot.foreign
-    return {
-        name: (node.schedulable, node.slots, node.closed_mask, node.labels, node.gpu_type, foreign.get(name))
+    nodes = {
+        name: (node.schedulable, node.slots, node.closed_mask, node.labels, node.gpu_type)
         for name, node in snapshot.nodes.items()
     }
+    return nodes, snapshot.foreign, snapshot.strays
 
 
 def _got_some(job: Job, before: Job | None) -> bool:

@@ -11,10 +11,11 @@ from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.slot import ClosedSlot, SlotClosure
+from scheduler.policy.planner import plan
 from scheduler.policy.snapshot.order import Order
 from tests.invariants.broken import Broken
 from tests.invariants.reserved import Promises, reservations_fit
-from tests.policy.worlds import DOWN, Cluster
+from tests.policy.worlds import DOWN, NOW, Cluster, enact
 
 #: Three slots of `a` are held for job 2, which waits.
 HELD = ((NodeName("a"), 3),)
@@ -54,6 +55,11 @@ def closed(c: Cluster, *slots: int) -> Cluster:
 
 def change_job(c: Cluster, number: int, **fields: Any) -> None:
     c.jobs[JobId(number)] = replace(c.jobs[JobId(number)], **fields)
+
+
+def held(c: Cluster, held_from: JobState) -> Cluster:
+    """Job 3 is held, with its worker on slot 1 of `a`."""
+    return c.running(3, {"a": 1}, state=JobState.HELD, held_from=held_from).stray(3, "a", (1,))
 
 
 RIGHT: dict[str, Callable[[Cluster], object]] = {
@@ -106,11 +112,62 @@ def test_a_guarantee_may_shrink_where_nodes_have_more_that_others_claim() -> Non
         assert is_lost_rightly(then, now) is right
 
 
+ZONES = {zone: {"labels": {"zone": zone}} for zone in ("a", "b")}
+
+
+def guaranteed(**job: Any) -> Cluster:
+    """Job 2 waits for what it is guaranteed on `a`, and so does job 3 of another queue on `b`."""
+    c = Cluster().node("a", 4, **ZONES["a"]).node("b", 4, **ZONES["b"])
+    c.queue("lab", guarantee=4).queue("lab/deep", guarantee=8).queue("right", guarantee=4)
+    c.running(1, {"a": 4}, workers=4, queue="right").running(7, {"b": 4}, workers=4, queue="right", preemptible=False)
+    c.waiting(2, workers=4, queue="lab", preemptible=False, selector={"zone": "a"})
+    return c.waiting(3, **{"workers": 4, "queue": "lab/deep", "selector": {"zone": "b"}, **job})
+
+
+def limited_by_type() -> Cluster:
+    """Job 2 names no type, and waits on `a` below the limit of one."""
+    c = Cluster().node("a", 4, gpu_type="H", **ZONES["a"]).node("b", 4, gpu_type="H", **ZONES["b"])
+    c.queue("lab", limit={"H": 4}).queue("right").running(1, {"a": 4}, workers=4, queue="lab")
+    return c.waiting(2, workers=4, queue="lab", priority=3, selector={"zone": "a"})
+
+
+def closed_queue(c: Cluster, *paths: str) -> Cluster:
+    c.spent = frozenset(paths)
+    return c
+
+
+def later(c: Cluster) -> None:
+    c.now += 10.0
+
+
+BY_RULES: dict[str, tuple[Cluster, Callable[[Cluster], object]]] = {
+    "a pause ends": (guaranteed(not_before=NOW + 5.0), later),
+    "a budget is there again": (closed_queue(guaranteed(), "lab/deep"), closed_queue),
+    "another needs less": (guaranteed(workers=(5, 8)), lambda c: change_job(c, 3, min_workers=4)),
+    "one ahead names the type": (
+        limited_by_type(),
+        lambda c: c.waiting(3, workers=4, queue="lab", priority=5, gpu_type="H", selector={"zone": "b"}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("c", "change"), BY_RULES.values(), ids=BY_RULES)
+def test_rules_of_queues_may_take_away_what_was_held(c: Cluster, change: Callable[[Cluster], object]) -> None:
+    promises = Promises()
+    for commits in (1, 2):
+        if commits == 2:
+            assert c.jobs[JobId(2)].reservation
+            change(c)
+        enact(c, plan(c.world(), c.now, c.settings), slowly=True)
+        promises.after_tick(c.world(), Order(c.now, c.settings), c.settings, (1, commits))
+    assert not c.jobs[JobId(2)].reservation
+
+
 def test_slots_that_a_job_was_freeing_are_not_freed_while_that_is_held() -> None:
     then = before().running(3, {"a": 3}, state=JobState.STOPPING)
     gone = after(lambda c: None)
     assert not is_lost_rightly(then, gone)
-    is_held = after(lambda c: c.waiting(3, state=JobState.HELD, held_from=JobState.STOPPING).stray(3, "a", (1,)))
+    is_held = after(lambda c: held(c, JobState.STOPPING))
     assert is_lost_rightly(then, is_held)
 
 
@@ -149,7 +206,7 @@ def test_nobody_sits_on_what_is_held() -> None:
         lambda c: c.running(3, {"a": 1}),
         lambda c: closed(c, 3),
         lambda c: c.foreign.update({NodeName("a"): ForeignUse(slots=1)}),
-        lambda c: c.waiting(3, state=JobState.HELD, held_from=JobState.RUNNING).stray(3, "a", (1,)),
+        lambda c: held(c, JobState.RUNNING),
     ):
         c = before()
         change(c)

@@ -7,13 +7,15 @@ import pytest
 
 from scheduler.config import PolicySettings
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.ids import JobId
+from scheduler.model.foreign import ForeignUse
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Plan, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.checks.invariants import check_plan
-from tests.policy.worlds import CORDONED, LONG_AGO, NOW, Cluster
+from scheduler.policy.planner import plan
+from tests.policy.worlds import CORDONED, LONG_AGO, NOW, Cluster, enact
 
 WAITS: dict[str, Any] = {"wait_reason": WaitReason.INSUFFICIENT_SLOTS}
 
@@ -168,3 +170,62 @@ def test_what_is_guaranteed_of_types_counts_where_it_is_more_than_that_of_any() 
         c.running(1, {"h": 3}, workers=(1, 3), queue="left").running(3, {"a": 2}, workers=(1, 9), queue="left")
         c.running(2, {"a": 4}, workers=(1, 9), queue="right")
         assert found(c, taken(2, [4], 3)) == broken, limit
+
+
+def told(c: Cluster) -> list[str]:
+    """What the checks say of the planner's own plan."""
+    return [each.detail for each in check_plan(c.world(), plan(c.world(), c.now, c.settings), c.now, c.settings)]
+
+
+def test_what_a_guarantee_of_a_type_takes_may_have_been_taken_later() -> None:
+    for guarantee in ({"x": 5}, {"*": 5, "x": 5}):
+        c = Cluster().node("m", 6, gpu_type="x").node("n", 7).queue("a", guarantee, limit=5)
+        c.running(2, {"n": 3, "m": 2}, workers=(1, 5), slots_per_worker=2)
+        c.running(4, {"m": 2}, workers=(1, 3), gpu_type="x", queue="a")
+        c.waiting(1, workers=2, queue="a").waiting(3, workers=(1, 2), gpu_type="x", queue="a")
+        assert told(c) == []
+
+
+def test_a_running_job_may_claim_slots_that_are_being_freed_already() -> None:
+    c = Cluster().node("a", 6, gpu_type="A").node("h", 2, gpu_type="H").queue("lab", guarantee={"H": 2}).queue("right")
+    c.running(1, {"h": 1}, workers=(1, 2), gpu_type="H", queue="lab")
+    c.running(2, {"a": 4}, workers=(1, 4), gpu_type="A", queue="lab")
+    c.running(3, {"a": 2}, workers=(1, 6), gpu_type="A", queue="right")
+    c.running(4, {"h": 1}, workers=1, gpu_type="H", state=JobState.STOPPING)
+    assert told(c) == []
+
+
+@pytest.mark.parametrize(("size", "workers"), [(3, 4), (4, (1, 2))])
+def test_who_leaves_by_the_plan_uses_up_no_guarantee(size: int, workers: int | tuple[int, int]) -> None:
+    """Job 1 has lost one of its workers, or is to have fewer."""
+    c = Cluster().node("a", 8).node("b", 2).queue("lab", guarantee=4)
+    c.running(1, {"a": size}, workers=workers, queue="lab", preemptible=False)
+    c.waiting(2, workers=2, queue="lab", preemptible=False)
+    assert told(c) == []
+
+
+def test_nobody_leaves_for_a_reservation_that_another_queue_takes_over() -> None:
+    """That of job 3 is dropped, since others have come to hold a slot, and made anew by the same plan."""
+    c = Cluster().node("m", 7, gpu_type="x").queue("a", {"x": 4}).queue("c", {"*": 6, "x": 8})
+    c.running(1, {"m": 7}, workers=(1, 11)).waiting(3, queue="c")
+    enact(c, plan(c.world(), c.now, c.settings), slowly=True)
+    c.foreign[NodeName("m")] = ForeignUse(slots=1)
+    c.waiting(8, queue="a", gpu_type="x")
+    assert told(c) == []
+
+
+def test_a_guarantee_of_a_type_counts_as_far_as_limits_inside_let_it_be_used() -> None:
+    c = Cluster().node("h", 4, gpu_type="H").node("a", 2, gpu_type="A")
+    c.queue("lab", {"*": 1, "H": 4}).queue("lab/in", limit={"H": 1}).queue("lab/other").queue("right")
+    c.running(1, {"h": 1}, workers=(1, 4), gpu_type="H", queue="lab/in")
+    c.running(2, {"a": 2}, workers=2, gpu_type="A", queue="right")
+    c.waiting(3, gpu_type="A", queue="lab/other")
+    assert told(c) == []
+
+
+def test_a_job_claims_a_guarantee_of_a_type_for_all_its_slots_or_none() -> None:
+    """Its fixed group alone names the type."""
+    c = Cluster().node("h", 5, gpu_type="H").queue("left", {"*": 1, "H": 4}).queue("right")
+    c.running(1, {"h": 4}, workers=4, gpu_type="H", queue="right")
+    c.waiting(2, workers=2, fixed=FixedGroup(1, ("x",), shape=WorkerShape(1, gpu_type="H")), queue="left")
+    assert told(c) == []

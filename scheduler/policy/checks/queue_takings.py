@@ -164,18 +164,29 @@ class _Balance:
     def _leaves_enough(self, taking: _Taking, entitled: Entitled, besides: Slots | None = None) -> bool:
         """Whether the victim's accounts have what they are entitled to, with what they lost `besides` more than that.
 
-        Of a GPU type, that is what is guaranteed; a guarantee of a type counts more than what is lent.
+        Of a GPU type, that is what is guaranteed; a guarantee of a type counts more than what is lent. What others took
+        by such a guarantee may have been taken later.
         """
         lost = self._accounts.of_slots(taking.victim, self._accounts.open_slots(taking.workers))
         types = [t for t in self._accounts.gpu_types if lost[self._levels(taking)[0][0], t]]
         if not self._claimed_types(taking).isdisjoint(types):
             types.remove(ANY_GPU)
+        later = self._taken_by_type(taking)
         return all(
-            self._most[account, t] + (max(besides[account, t] - 1, 0) if besides else 0)
+            self._most[account, t] + later[account, t] + (max(besides[account, t] - 1, 0) if besides else 0)
             > _total(entitled, account, t) - _rest(entitled, account, t)
             for account in self._levels(taking)[0]
             for t in types
         )
+
+    def _taken_by_type(self, but: _Taking) -> Slots:
+        """What other takings than this one took by guarantees of types, of any type."""
+        taken: Slots = Counter()
+        for taking in self._takings:
+            lost = self._accounts.of_slots(taking.victim, self._accounts.open_slots(taking.workers))
+            if taking is not but and not self._claimed_types(taking).isdisjoint(t for _, t in lost):
+                taken.update({key: slots for key, slots in lost.items() if key[1] == ANY_GPU})
+        return taken
 
     def _takes_its_own(self, taking: _Taking, entitled: Entitled) -> bool:
         """Whether the taker's accounts stay within what they are entitled to, or its queue within a guarantee."""
@@ -272,7 +283,31 @@ class _Balance:
         for grow in self._plan.actions:
             if isinstance(grow, Grow) and (grower := accounts.world.active.get(grow.job_id)):
                 held.update(accounts.of_slots(grower, given(grower, grow)))
+        for job in accounts.world.active.values():
+            held.update(accounts.of_slots(job, self._claimed_of_freed(job)))
         return held
+
+    def _claimed_of_freed(self, job: Job) -> Iterator[tuple[NodeName, int]]:
+        """Slots being freed that the running job may claim before others, to grow by once they are free."""
+        if not job.elastic or job.finishing or job.state is JobState.STOPPING:
+            return
+        nodes = self._accounts.world.nodes
+        room = max(job.max_workers - len(job.wanted_workers), 0) * job.shape.slots
+        types = {nodes[worker.node].gpu_type for worker in job.wanted_workers if worker.node in nodes}
+        for name, slots in self._freed.items():
+            if nodes[name].gpu_type in types:
+                yield name, min(slots, room)
+                room -= min(slots, room)
+
+    @cached_property
+    def _freed(self) -> Counter[NodeName]:
+        """Slots that are being freed, by node."""
+        world, freed = self._accounts.world, Counter[NodeName]()
+        staying = {worker.id for job in world.active.values() for worker in _staying(job)}
+        leaving = (w for job in world.leaving.values() for w in job.all_workers if w.id not in staying)
+        for name, slots in self._accounts.open_slots([*leaving, *world.ending_strays()]):
+            freed[name] += slots
+        return freed
 
 
 def _reserved(job: Job) -> Iterator[tuple[NodeName, int]]:

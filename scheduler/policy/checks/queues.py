@@ -2,19 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from scheduler.config import PolicySettings
-from scheduler.model.ids import NodeName
+from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
-from scheduler.model.plan import Grow, Plan, Start
+from scheduler.model.plan import Grow, Plan, Shrink, Start, StopJob
 from scheduler.model.queue import ANY_GPU
 from scheduler.model.queue_tree import nearest
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.checks.queue_accounts import Accounts, Slots, given
-from scheduler.policy.checks.queue_takings import check_takings
+from scheduler.policy.checks.queue_takings import check_takings, leavers
 from scheduler.policy.checks.world import Violation
 
 
@@ -29,7 +30,7 @@ def check_queues(world: World, plan: Plan, now: float, settings: PolicySettings)
     accounts = Accounts(world, now, settings)
     gets = [(job, each) for each in plan.actions if isinstance(each, Start | Grow) and (job := world.job(each.job_id))]
     yield from _limits(accounts, gets)
-    yield from _not_preemptible(accounts, gets)
+    yield from _not_preemptible(accounts, gets, _leavers(world, plan))
     yield from check_takings(accounts, plan, now, settings)
 
 
@@ -58,8 +59,17 @@ def _limits(accounts: Accounts, gets: list[tuple[Job, Start | Grow]]) -> Iterato
             yield Violation("I13", f"{account} {told}")
 
 
-def _not_preemptible(accounts: Accounts, gets: list[tuple[Job, Start | Grow]]) -> Iterator[Violation]:
-    """I15: jobs that nobody may preempt start and grow inside guarantees only.
+def _leavers(world: World, plan: Plan) -> frozenset[WorkerId]:
+    """Workers that leave by the plan."""
+    losses = (action for action in plan.actions if isinstance(action, Shrink | StopJob))
+    jobs = ((job, action) for action in losses if (job := world.active.get(action.job_id)) is not None)
+    return frozenset(worker.id for job, action in jobs for worker in leavers(job, action))
+
+
+def _not_preemptible(
+    accounts: Accounts, gets: list[tuple[Job, Start | Grow]], leaving: AbstractSet[WorkerId]
+) -> Iterator[Violation]:
+    """I15: jobs that nobody may preempt start and grow inside guarantees only; who leaves by the plan is in no one.
 
     Not judged: how far guarantees are met where they exceed what there is, and jobs that return to their minimum or
     move off a draining node or an unhealthy slot.
@@ -78,7 +88,7 @@ def _not_preemptible(accounts: Accounts, gets: list[tuple[Job, Start | Grow]]) -
         held: Slots = Counter()
         for job in accounts.world.active.values():
             if not job.spec.preemptible and path in accounts.path(job):
-                held += accounts.of_slots(job, accounts.open_slots(_kept_workers(job)))
+                held += accounts.of_slots(job, accounts.open_slots(_kept_workers(job, leaving)))
         most = _guaranteed(accounts.world, path)
         if more[path, ANY_GPU] and held[path, ANY_GPU] + more[path, ANY_GPU] > most:
             told = f"hold {held[path, ANY_GPU]} slots and get {more[path, ANY_GPU]} more of {most} guaranteed"
@@ -97,12 +107,13 @@ def _kept_of(job: Job, action: Start | Grow) -> Iterator[tuple[NodeName, int]]:
     return given(job, action)
 
 
-def _kept_workers(job: Job) -> tuple[Worker, ...]:
+def _kept_workers(job: Job, leaving: AbstractSet[WorkerId]) -> tuple[Worker, ...]:
     """Workers of a job that is not preemptible that nobody may take."""
     if job.state is JobState.STOPPING:  # a fixed group goes on until the others have left
         return ()
-    fixed = tuple(worker for worker in job.fixed_workers if worker.wanted)
-    return fixed + (job.wanted_workers[: job.min_workers] if job.spec.surplus_preemptible else job.wanted_workers)
+    fixed = tuple(worker for worker in job.fixed_workers if worker.wanted and worker.id not in leaving)
+    stay = tuple(worker for worker in job.wanted_workers if worker.id not in leaving)
+    return fixed + (stay[: job.min_workers] if job.spec.surplus_preemptible else stay)
 
 
 def _guaranteed(world: World, path: str) -> int:

@@ -47,7 +47,8 @@ class Claim:
         self._shares = shares
         self._lane = lane
         self._stops_below = False
-        self._typed = typed = kind_of(counts)
+        kind = kind_of(counts)
+        self._typed = typed = kind if counts[kind] == counts[0] else 0
         #: Numbers of shared levels at which it may take: for its guarantee, for one of its GPU type, and for all that
         #: it is entitled to.
         self._guaranteed = shares.depths_within(lane, counts[0], guaranteed=True)

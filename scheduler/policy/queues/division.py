@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from scheduler.model.queue import ANY_GPU, ROOT, Queue
-from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, guaranteed
+from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, guaranteed, wanted
 from scheduler.policy.queues.tree import Lane, Tree
 
 #: Slots that jobs hold or wait for, by account and kind.
@@ -80,6 +80,6 @@ class _Shares(NamedTuple):
         if self.kind or not promised:
             found = promised.get(name)
             return None if found is None else float(found)
-        by_type = zip(self.tree.kinds[1:], self.demand[account][1:], strict=True)
-        typed = sum(min(promised.get(name, 0), slots) for name, slots in by_type)
+        by_type = ((k, promised[name]) for k, name in enumerate(self.tree.kinds) if k and name in promised)
+        typed = sum(min(slots, wanted(self._replace(kind=k).of(account))) for k, slots in by_type)
         return float(max(promised.get(ANY_GPU, 0), typed))
