@@ -8,6 +8,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job_state import StopReason, WaitReason
 from scheduler.model.plan import Reserve, Start, StopJob
 from scheduler.model.shape import WorkerShape
+from scheduler.model.slot import ClosedSlot, SlotClosure
 from tests.policy.test_queues import running
 from tests.policy.worlds import Cluster
 
@@ -225,3 +226,11 @@ def test_a_job_of_any_type_takes_of_its_queue_what_a_limit_of_a_type_leaves_to_n
     c.waiting(2, workers=3, priority=8, queue="lab")
     c.settle()
     assert running(c) == ({1: 1, 2: 3} if shrinks else {2: 3})
+
+
+def test_a_job_keeps_no_room_from_others_where_its_queue_may_not_have_it() -> None:
+    """Job 1 may have two slots of h100, and waits for the closed slots of the other node."""
+    closed = tuple(ClosedSlot(slot, SlotClosure.UNREADABLE, "") for slot in range(4))
+    c = Cluster().node("h", 6, gpu_type="h100").node("a", 4, closed_slots=closed).queue("works", 8, {"h100": 2})
+    c.waiting(1, workers=4, priority=6, queue="works").waiting(2, workers=4, priority=2)
+    assert [(action.job_id, action.placement) for action in c.plan().actions] == [(2, (("h", 4),))]

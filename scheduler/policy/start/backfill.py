@@ -108,9 +108,11 @@ class HeadReservation:
         return all(self.shares.beyond(account, 0) >= 0 for account in lane.path[depth:])
 
 
-def promise(draft: Draft, job: Job) -> HeadReservation:
-    """The earliest start of a blocked job as far as time limits tell, and the headroom that it leaves to others."""
-    request = draft.request(job)
+def promise(draft: Draft, job: Job, request: Request) -> HeadReservation:
+    """The earliest start of a blocked job as far as time limits tell, and the headroom that it leaves to others.
+
+    `request`: what it needs, where its queues let it have that.
+    """
     room = reclaimable(draft, job)
     # It could take all it needs, only not in this plan: the jobs that hold it are being resized.
     when, found = draft.now, request.find(room)

@@ -247,7 +247,7 @@ class Starts:
         if own:
             self.draft.openings += 1
         if self.head_reservation is None and self._promises and self._rules.may_be_promised(job):
-            self.head_reservation = promise(self.draft, job)
+            self.head_reservation = promise(self.draft, job, bounded)
         return False
 
     def _limit(self, job: Job) -> BackfillLimit | None:
