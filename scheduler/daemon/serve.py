@@ -315,21 +315,28 @@ class Daemon:
             self._thread.wake()
 
     def _hangs(self, inputs: TickInputs) -> None:
-        """A decision does not end: another process goes on, which rehearses its first ticks and finds the culprit."""
+        """A decision does not end: another process goes on, which rehearses its first ticks and finds the culprit.
+
+        Also where nothing can be written any more that would tell of it.
+        """
         seconds = seconds_allowed(inputs, self._settings.engine.decide_seconds_max)
         what = f"no decision within {seconds:g} s (engine.decide_seconds_max)"
-        save_inputs(self._state / "cases", inputs, self._settings.policy, what)
-        stacks = str(dump_stacks(self._state))
-        log.critical(
-            "the engine hangs: starting anew; the job that it hangs at will be held", reason=what, stacks=stacks
-        )
-        start_anew()
+        try:
+            save_inputs(self._state / "cases", inputs, self._settings.policy, what)
+            stacks = str(dump_stacks(self._state))
+            log.critical(
+                "the engine hangs: starting anew; the job that it hangs at will be held", reason=what, stacks=stacks
+            )
+        finally:
+            start_anew()
 
     def _leave_stuck(self) -> None:
         """Told to stop while a tick does not end: its commit, if there is one, is refused or whole."""
-        log.critical("stopped while a tick does not end", stacks=str(dump_stacks(self._state)))
-        (self._state / ADDRESS_FILE).unlink(missing_ok=True)
-        os._exit(1)
+        try:
+            log.critical("stopped while a tick does not end", stacks=str(dump_stacks(self._state)))
+            (self._state / ADDRESS_FILE).unlink(missing_ok=True)
+        finally:
+            os._exit(1)
 
     def _finish(self) -> None:
         """Another replica may lead while requests that are under way here come to their end."""

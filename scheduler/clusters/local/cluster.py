@@ -7,7 +7,7 @@ on the engine's actions. Logs are read from files, so they can be read without e
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import assert_never
@@ -26,6 +26,8 @@ from scheduler.model.export import Export
 from scheduler.model.ids import NodeName, WorkerId, job_key, split_job_key
 from scheduler.model.observation import EndCause, NodeObservation, Observation, Phase, WorkerObservation
 
+#: Of commands and variables, with which a message is sent: each may take twelve of the bytes that one may have.
+MESSAGE_CHARACTERS = 1_000_000
 _READY_SECONDS_MAX = 15.0
 #: How long an observation waits for a supervisor that is being replaced.
 _OBSERVE_SECONDS_MAX = 1.0
@@ -33,6 +35,21 @@ _OBSERVE_SECONDS_MAX = 1.0
 
 #: What a supervisor is that would start everything as root.
 _TOO_OLD = "is of an older version, which starts nothing as its user: let its workers end"
+
+
+def in_messages(actions: Iterable[ClusterAction]) -> Iterator[list[ClusterAction]]:
+    """The actions in messages that the supervisor takes, whatever commands and variables some of them have."""
+    message: list[ClusterAction] = []
+    characters = 0
+    for action in actions:
+        message.append(action)
+        if isinstance(action, StartWorker):
+            characters += sum(map(len, action.command)) + sum(len(name) + len(value) for name, value in action.env)
+        if characters > MESSAGE_CHARACTERS:
+            yield message
+            message, characters = [], 0
+    if message:
+        yield message
 
 
 class LocalCluster:
@@ -86,7 +103,7 @@ class LocalCluster:
             return Observation(nodes=self._machine.nodes, workers=self._snapshot, loads=self._machine.loads)
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
-        """Pass all of them to the supervisor in one message. Started workers are seen as LAUNCHING until it answers."""
+        """Pass all of them to the supervisor. Started workers are seen as LAUNCHING until it answers."""
         if self._clock.now() >= until:
             return [ActionFailure(action, TOO_LATE) for action in actions]
         failures: list[ActionFailure] = []
@@ -99,15 +116,15 @@ class LocalCluster:
                     failures.append(ActionFailure(action, refusal))
                 else:
                     passed.append(action)
-            if not passed:
-                return failures
-            try:
-                # Within the lock: the supervisor's answer must come after the notes below.
-                self._link.send(Request(env=self._env.common, actions=[self._encode(action) for action in passed]))
-            except ClusterError as error:
-                return failures + [ActionFailure(action, str(error)) for action in passed]
-            for action in passed:
-                self._note(action)
+            for message in in_messages(passed):
+                try:
+                    # Within the lock: the supervisor's answer must come after the notes below.
+                    self._link.send(Request(env=self._env.common, actions=[self._encode(action) for action in message]))
+                except ClusterError as error:
+                    failures += [ActionFailure(action, str(error)) for action in message]
+                    continue
+                for action in message:
+                    self._note(action)
         return failures
 
     def troubles(self) -> list[str]:

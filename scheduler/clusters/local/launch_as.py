@@ -23,9 +23,9 @@ _NO_PROGRAM = 127
 #: It has its own session, so that its group can be signalled.
 _READY = b"r"
 _GO = b"g"
-#: Of characters, each of which may take six bytes.
+#: Of characters, each of which may take twelve bytes.
 _MESSAGE_MAX = 1000
-_REPORT_BYTES_MAX = 8192
+_REPORT_BYTES_MAX = 16384
 #: As in every login: programs that call select() fail with more, others raise it themselves.
 _OPEN_FILES = 1024
 
@@ -65,10 +65,16 @@ class Birth:
                 report = self._link.recv(_REPORT_BYTES_MAX)
             except OSError:
                 return None
-        if not report:
-            return None
+        return _failure(report) if report else None
+
+
+def _failure(report: bytes) -> LaunchError:
+    """What a process has told, which is that of a user."""
+    try:
         told = json.loads(report)
-        return LaunchError(told["message"], for_good=told["for_good"])
+        return LaunchError(str(told["message"]), for_good=bool(told["for_good"]))
+    except (ValueError, KeyError, TypeError):
+        return LaunchError("it could not become its program, and told nothing that can be read", for_good=False)
 
 
 def launch_as(launch: Launch, output: int) -> Birth:

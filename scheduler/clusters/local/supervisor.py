@@ -131,15 +131,19 @@ class Supervisor:
     def _tidy(self) -> None:
         """Housekeeping: keep logs within their limits, write records that a full disk has refused."""
         now = self._clock.monotonic()
-        if self._workers.any_live and now >= self._trimmer.due_at:
+        if self._has_to_look and now >= self._trimmer.due_at:
             self._workers.save_again()
             self._trimmer.look(self._workers.live_logs(), now)
+
+    @property
+    def _has_to_look(self) -> bool:
+        return self._workers.any_live or self._workers.any_unsaved
 
     def _timeout(self) -> float | None:
         if self._workers.any_waiting:
             return 0.0
         deadlines = [self._workers.next_deadline()]
-        if self._workers.any_live:
+        if self._has_to_look:
             deadlines.append(self._trimmer.due_at)
         elif self._idle_since is not None:
             deadlines.append(self._idle_since + self._idle_seconds)
@@ -147,8 +151,11 @@ class Supervisor:
         return max(min(known) - self._clock.monotonic(), 0.0) if known else None
 
     def _is_over(self) -> bool:
-        """Whether to end: told to and every worker gone, or neither worker nor daemon for long enough."""
-        if self._workers.any_live:
+        """Whether to end: told to and every worker gone, or neither worker nor daemon for long enough.
+
+        Not of itself as long as a full disk refuses how a worker ended: nobody else knows that.
+        """
+        if self._workers.any_live or (self._workers.any_unsaved and not self._ending):
             self._idle_since = None
             return False
         if self._client is not None:

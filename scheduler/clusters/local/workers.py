@@ -64,6 +64,11 @@ class LocalWorkers:
         return bool(self._live)
 
     @property
+    def any_unsaved(self) -> bool:
+        """Whether a full disk has refused a record that is still to be written."""
+        return bool(self._unsaved)
+
+    @property
     def any_waiting(self) -> bool:
         return bool(self._waiting)
 

@@ -76,13 +76,18 @@ def open_existing(path: str, flags: int) -> int:
 def read_range(path: str) -> LogRange:
     """Counts only as this process wrote it: a user who owns the directory may have put another one there."""
     try:
-        with open(os.open(_range_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if os.fstat(file.fileno()).st_uid != os.geteuid():
-                return LogRange()
-            base, start = file.read(_RANGE_BYTES_MAX).split()
+        opened = os.open(_range_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return LogRange()
+    try:
+        if os.fstat(opened).st_uid != os.geteuid():
+            return LogRange()
+        base, start = os.read(opened, _RANGE_BYTES_MAX).split()
         return LogRange(int(base), int(start))
     except (OSError, ValueError):
         return LogRange()
+    finally:
+        os.close(opened)
 
 
 def save_log(path: str, data: bytes, start: int) -> None:
