@@ -39,7 +39,7 @@ def _release(changeset: Changeset, job: Job) -> None:
     wait_reason = WaitReason.SUBMITTED if queued else None
     changeset.move(replace(job, held_from=None, wait_reason=wait_reason, detail=""), job.held_from)
     strays = changeset.base.strays.items()
-    others = {key: s for key, s in strays if (s.job_id, s.nonce) != (job.id, job.nonce) or job.worker(s.id) is None}
+    others = {key: s for key, s in strays if s.job_id != job.id or changeset.base.held_job_of(s) is None}
     changeset.see_strays(others)
     changeset.released.append(job.id)
     changeset.event(EventKind.JOB_RELEASED, job_id=job.id, cause=IntentKind.RESUME)

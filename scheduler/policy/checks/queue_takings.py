@@ -158,7 +158,7 @@ class _Balance:
         stopped = Counter[tuple[str, str]]()
         for each in self._takings:
             if isinstance(each.action, StopJob) and self._within_guarantee(each, entitled):
-                stopped |= self._accounts.of_slots(each.victim, self._accounts.open_slots(each.workers))
+                stopped |= self._lost(each)
         return self._leaves_enough(taking, entitled, stopped)
 
     def _leaves_enough(self, taking: _Taking, entitled: Entitled, besides: Slots | None = None) -> bool:
@@ -167,25 +167,34 @@ class _Balance:
         Of a GPU type, that is what is guaranteed; a guarantee of a type counts more than what is lent. What others took
         by such a guarantee may have been taken later.
         """
-        lost = self._accounts.of_slots(taking.victim, self._accounts.open_slots(taking.workers))
+        lost = self._lost(taking)
         types = [t for t in self._accounts.gpu_types if lost[self._levels(taking)[0][0], t]]
         if not self._claimed_types(taking).isdisjoint(types):
             types.remove(ANY_GPU)
-        later = self._taken_by_type(taking)
+        own, before = self._by_type(taking), besides or Counter()
         return all(
-            self._most[account, t] + later[account, t] + (max(besides[account, t] - 1, 0) if besides else 0)
-            > _total(entitled, account, t) - _rest(entitled, account, t)
-            for account in self._levels(taking)[0]
-            for t in types
+            self._most[key] + self._all_by_type[key] - own[key] + max(before[key] - 1, 0)
+            > _total(entitled, *key) - _rest(entitled, *key)
+            for key in ((account, t) for account in self._levels(taking)[0] for t in types)
         )
 
-    def _taken_by_type(self, but: _Taking) -> Slots:
-        """What other takings than this one took by guarantees of types, of any type."""
+    def _lost(self, taking: _Taking) -> Slots:
+        """What the victim's accounts lose by it."""
+        return self._accounts.of_slots(taking.victim, self._accounts.open_slots(taking.workers))
+
+    def _by_type(self, taking: _Taking) -> Slots:
+        """What it takes by a guarantee of a type, of any type."""
+        lost = self._lost(taking)
+        if self._claimed_types(taking).isdisjoint(t for _, t in lost):
+            return Counter()
+        return Counter({key: slots for key, slots in lost.items() if key[1] == ANY_GPU})
+
+    @cached_property
+    def _all_by_type(self) -> Slots:
+        """As `_by_type`, of all takings."""
         taken: Slots = Counter()
         for taking in self._takings:
-            lost = self._accounts.of_slots(taking.victim, self._accounts.open_slots(taking.workers))
-            if taking is not but and not self._claimed_types(taking).isdisjoint(t for _, t in lost):
-                taken.update({key: slots for key, slots in lost.items() if key[1] == ANY_GPU})
+            taken.update(self._by_type(taking))
         return taken
 
     def _takes_its_own(self, taking: _Taking, entitled: Entitled) -> bool:
@@ -295,6 +304,8 @@ class _Balance:
         room = max(job.max_workers - len(job.wanted_workers), 0) * job.shape.slots
         types = {nodes[worker.node].gpu_type for worker in job.wanted_workers if worker.node in nodes}
         for name, slots in self._freed.items():
+            if not room:
+                return
             if nodes[name].gpu_type in types:
                 yield name, min(slots, room)
                 room -= min(slots, room)

@@ -59,11 +59,8 @@ def work_left(job: Job, at: float, *, trusts_declared: bool = False) -> WorkLeft
 
 def overrun_at(job: Job, now: float) -> float:
     """When a job of which nothing but a declared duration tells will have run far longer; infinite: it waits."""
-    declared, slots = _declared(job), sum(len(worker.slot_ids) for worker in job.workers)
-    if declared is None or not slots:
-        return math.inf
-    left = declared * (1.0 + OVERRUN_SHARE) - _attained(job, now)
-    return max(now + left / slots, math.nextafter(now, math.inf))
+    declared = _declared(job)
+    return math.inf if declared is None else _had_at(job, declared * (1.0 + OVERRUN_SHARE) - _attained(job, now), now)
 
 
 def guessed_work(job: Job, now: float, settings: PolicySettings) -> tuple[float, float]:
@@ -71,9 +68,8 @@ def guessed_work(job: Job, now: float, settings: PolicySettings) -> tuple[float,
     had = job.attained(now)
     first = settings.service_class_slot_seconds
     level = service_class(had, settings)
-    slots = sum(len(worker.slot_ids) for worker in job.workers)
-    up_at = now + (first * math.pow(CLASS_FACTOR, level) - had) / slots if slots else math.inf
-    return first * math.pow(CLASS_FACTOR, level - 1), max(up_at, math.nextafter(now, math.inf))
+    up_at = _had_at(job, first * math.pow(CLASS_FACTOR, level) - had, now)
+    return first * math.pow(CLASS_FACTOR, level - 1), up_at
 
 
 def service_class(slot_seconds: float, settings: PolicySettings) -> int:
@@ -105,6 +101,12 @@ def seconds_for(job: Job, slot_seconds: float, size: int) -> float:
 def keeps_work(job: Job) -> bool:
     """Whether the job goes on where it was stopped; an ordinary command begins again at each attempt."""
     return job.spec.runtime.reports or job.spec.data is not None
+
+
+def _had_at(job: Job, more: float, now: float) -> float:
+    """When the job will have had this many slot-seconds more, after now; infinite: it waits."""
+    slots = sum(len(worker.slot_ids) for worker in job.workers)
+    return max(now + more / slots, math.nextafter(now, math.inf)) if slots else math.inf
 
 
 def _declared(job: Job) -> float | None:
