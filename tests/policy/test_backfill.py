@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
+from scheduler.model.foreign import ForeignUse
+from scheduler.model.ids import NodeName
+from scheduler.model.job import FixedGroup
 from scheduler.model.job_state import StopReason, WaitReason
+from scheduler.model.node import ClosedSlot, SlotClosure
 from scheduler.model.plan import Grow, Reserve, Start, StopJob
+from scheduler.model.shape import WorkerShape
 from tests.policy.expected import shrink
 from tests.policy.worlds import NOW, Cluster
 
@@ -124,3 +129,39 @@ def test_a_blocked_job_does_not_protect_who_is_less_important_than_those_behind_
     c.waiting(3, workers=(8, 8), priority=5).waiting(4, workers=(1, 1), priority=5)
     made = c.plan()
     assert made.actions == (StopJob(2, StopReason.PREEMPTED, 4), Reserve(4, (("a", 1),)))
+
+
+_CLOSED = (ClosedSlot(0, SlotClosure.UNREADABLE, ""),)
+_SERVERS = FixedGroup(1, ("serve",), shape=WorkerShape(0, cpus=1.0))
+
+
+@pytest.mark.parametrize(
+    ("of_node", "foreign", "of_blocked"),
+    [
+        ({"gpu_type": "B"}, ForeignUse(), {"workers": 8}),  # too few of that type
+        ({"gpu_type": "B", "cpus": 8}, ForeignUse(), {"workers": 8, "fixed": _SERVERS}),
+        ({}, ForeignUse(), {"workers": 1, "slots_per_worker": 8}),
+        ({"cpus": 8}, ForeignUse(cpus=0.5), {"workers": 1, "cpus": 8}),
+        ({}, ForeignUse(slots=1), {"workers": 1, "slots_per_worker": 4}),
+        ({"closed_slots": _CLOSED}, ForeignUse(), {"workers": 1, "slots_per_worker": 4}),
+    ],
+)
+def test_no_room_is_kept_where_the_blocked_job_could_not_start_whatever_ends(
+    of_node: dict[str, Any], foreign: ForeignUse, of_blocked: dict[str, Any]
+) -> None:
+    c = Cluster().node("a", 8, gpu_type="A", cpus=16).node("b", 4, **of_node)
+    c.foreign[NodeName("b")] = foreign
+    c.running(1, {"a": 8}, workers=8, cpus=2, preemptible=False).waiting(2, **of_blocked).waiting(3, workers=3)
+    assert c.actions() == [Start(3, (("b", 3),))]
+
+
+def test_a_job_that_could_not_start_whatever_ends_leaves_the_promise_to_the_next_one() -> None:
+    c = blocked_cluster(preemptible=False).node("b", 4).waiting(3, workers=3)
+    c.waiting(4, workers=1, slots_per_worker=8, priority=1)
+    c.foreign[NodeName("a")] = ForeignUse(slots=1)
+    assert c.step().actions == ()
+    assert [c.reason(4), c.reason(2), c.reason(3)] == [
+        WaitReason.INSUFFICIENT_SLOTS,
+        WaitReason.INSUFFICIENT_SLOTS,
+        WaitReason.BEHIND_RESERVATION,
+    ]

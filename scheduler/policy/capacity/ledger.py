@@ -77,6 +77,8 @@ class Ledger:
         self.occupied: set[int] = set()
         #: Strays, and whether each of them may go on.
         self._strays: dict[WorkerId, tuple[Stray, bool]] = {}
+        #: What the nodes would offer to workers if they held none, a row per position.
+        self.empty: Rows = np.zeros((len(self.nodes), 3), np.int64)
         self.recount(world, [node.name for node in own])
         #: Free and soon amounts of all nodes, as far as the log was read.
         self._rows: dict[View, Rows] = {
@@ -161,13 +163,14 @@ class Ledger:
             return ((i, amount),)
         return ((i, amount), (twin, (0, *amount[1:])))
 
-    def headroom(self, rest: Rows, suits: npt.NDArray[np.bool_], need: Amount) -> Headroom:
-        """The headroom beside a blocked job that leaves `rest` on the nodes it can use; a row per position.
+    def headroom(self, rest: Rows, need: Rows) -> Headroom:
+        """The headroom beside a blocked job that leaves `rest`, and needs so much at least; a row per position.
 
-        Resources that the job does not need are unbounded. On the other half of an oversold node, CPUs and memory are
-        bounded.
+        Resources that the job does not need there are unbounded. On the other half of an oversold node, CPUs and memory
+        are bounded.
         """
-        rest = np.where(np.array(need) > 0, rest, UNBOUNDED)
+        rest = np.where(need > 0, rest, UNBOUNDED)
+        suits = np.logical_or.reduce(need > 0, axis=1)
         bounded = suits.copy()
         for half in (np.array([i, twin]) for i, twin in self._twin.items() if i < twin):
             rest[half, 1:] = rest[half, 1:].min(axis=0)
@@ -210,9 +213,11 @@ class Ledger:
                 i = self.position[name]
                 foreign = world.foreign.get(name, NO_FOREIGN)
                 self._put(self._free, i, left_of(self.nodes[i], used, foreign))
+                self.empty[i] = left_of(self.nodes[i], NO_USAGE, foreign)
                 if i in self._twin:
-                    to_share = left_to_share(self.nodes[i], used, foreign, world.crowded.get(name, ()))
-                    self._put(self._free, self._twin[i], to_share)
+                    k, crowded = self._twin[i], world.crowded.get(name, ())
+                    self._put(self._free, k, left_to_share(self.nodes[i], used, foreign, crowded))
+                    self.empty[k] = left_to_share(self.nodes[i], NO_USAGE, foreign, crowded)
 
     def _follow(self) -> None:
         if self._rows_read < len(self.log):

@@ -10,13 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
-from scheduler.policy.capacity.barred_nodes import barred_of
 from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger, View
 from scheduler.policy.capacity.placement import FeasibleNodes, NodeCounts, NodeKind, Places, Sites
@@ -79,12 +77,6 @@ class Request(NamedTuple):
         """Groups of nodes that are feasible for any part, by position."""
         types = self.workers.feasible.types
         return types if self.fixed is None else self.fixed.feasible.types | types
-
-    @property
-    def need(self) -> Amount:
-        """What one worker of each part needs."""
-        need = self.workers.feasible.need
-        return need if self.fixed is None else add(need, self.fixed.feasible.need)
 
     def amounts(self, chosen: Chosen) -> dict[int, Amount]:
         """What the parts take on these nodes, by position."""
@@ -160,6 +152,22 @@ class Request(NamedTuple):
             if found is not None:
                 return found
         return None
+
+    def needs_within(self, room: Rows) -> Rows:
+        """What one worker of each part needs at each position at which it may be if the job has this room; a row each.
+
+        Zero elsewhere, so at all positions of a group in which the job does not fit.
+        """
+        (feasible, count), fixed = self.workers, self.fixed
+        fit, suits = fit_in_rows(feasible.need, room), np.zeros(len(room), np.bool_)
+        for positions in feasible.by_type.values():
+            if fit[positions].sum() >= count and self._beside(room, positions) is not None:
+                suits[positions] = fit[positions] > 0
+        needed: Rows = suits[:, None] * np.array(feasible.need)
+        if fixed is not None and suits.any():
+            suits = fixed.feasible.mask & (fit_in_rows(fixed.feasible.need, room) > 0)
+            needed += suits[:, None] * np.array(fixed.feasible.need)
+        return needed
 
     def rest(self, found: Found) -> Rows:
         """The room left once the job is placed, with its workers on the roomiest nodes, so that it takes few."""
@@ -247,19 +255,13 @@ def impossible(request: Request, nodes: Collection[Node]) -> WaitReason | None:
     return WaitReason.EXCEEDS_CLUSTER if matched else WaitReason.NO_MATCHING_NODE
 
 
-def fits_empty(nodes: Collection[Node], *wanted: tuple[WorkerShape, int], barred: bool = False) -> bool:
-    """Whether these nodes, if empty, would hold all parts at once, of which each is a shape and a number of workers.
-
-    `barred`: not on nodes from which a shape is barred.
-    """
+def fits_empty(nodes: Collection[Node], *wanted: tuple[WorkerShape, int]) -> bool:
+    """Whether these nodes, if empty, would hold all parts at once, of which each is a shape and a number of workers."""
     nodes = sorted(nodes, key=lambda node: node.name)
     nowhere = Ledger(World(), Journal())
 
-    def closed(shape: WorkerShape) -> frozenset[NodeName]:
-        return barred_of(shape) if barred else frozenset()
-
     def part(shape: WorkerShape, count: int) -> Part:
-        suiting = [(i, node) for i, node in enumerate(nodes) if node.suits(shape) and node.name not in closed(shape)]
+        suiting = [(i, node) for i, node in enumerate(nodes) if node.suits(shape)]
         kinds = [NodeKind(node, node, False, node.slots, 1, [i]) for i, node in suiting]
         return Part(FeasibleNodes(shape, nowhere, kinds, Sites(kinds, len(nodes))), count)
 

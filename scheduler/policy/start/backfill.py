@@ -3,7 +3,8 @@
 The promise is a start time and nodes, computed from the time limits of running jobs. A later job may use anything if
 the blocked one could take it back (strictly less important and preemptible) or if it ends before the promise falls
 due; otherwise only what the blocked job will not need then. After D. Lifka, "The ANL/IBM SP Scheduling System" (1995).
-While no promise date is known, running equals may grow, too: rebalancing takes that back.
+While no promise date is known, running equals may grow, too: rebalancing takes that back. Nothing is promised where the
+blocked job could not be even if no other job was there.
 """
 
 import math
@@ -108,18 +109,21 @@ class HeadReservation:
         return all(self.shares.beyond(account, 0) >= 0 for account in lane.path[depth:])
 
 
-def promise(draft: Draft, job: Job, request: Request) -> HeadReservation:
+def promise(draft: Draft, job: Job, request: Request) -> HeadReservation | None:
     """The earliest start of a blocked job as far as time limits tell, and the headroom that it leaves to others.
 
-    `request`: what it needs, where its queues let it have that.
+    `request`: what it needs, where its queues let it have that. None: it could not start there whatever ends.
     """
+    need = request.needs_within(draft.ledger.empty)
+    if not need.any():
+        return None
     room = reclaimable(draft, job)
     # It could take all it needs, only not in this plan: the jobs that hold it are being resized.
     when, found = draft.now, request.find(room)
     if found is None:
         when, found = _once_freed(draft, job, request, room)
     left = np.zeros_like(room) if found is None else request.rest(found)
-    headroom, lane, shares = draft.ledger.headroom(left, request.mask, request.need), draft.lane(job), draft.shares
+    headroom, lane, shares = draft.ledger.headroom(left, need), draft.lane(job), draft.shares
     guaranteed_at = frozenset[int]()
     if shares is not None:
         slots = counts_of(shares.standing, job, job.min_workers)[0]

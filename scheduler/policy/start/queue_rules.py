@@ -9,7 +9,7 @@ from scheduler.model.job_state import WaitReason
 from scheduler.policy.capacity.barred_nodes import barred_from, barred_of
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import shapes_of
-from scheduler.policy.capacity.request import Request, fits_empty, request_of
+from scheduler.policy.capacity.request import Request, request_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Counts, Quota, Shares
 from scheduler.policy.queues.tree import Lane
@@ -112,12 +112,7 @@ class QueueRules:
         """Whether others may have to leave it room: not for its queue's limit, nor beyond what its queue can have."""
         if self._shares is None:
             return True
-        if self.lacking(job) or not self._shares.covers(self._draft.lane(job), self._counts(job)[0]):
-            return False
-        request = self._draft.request(job)
-        bounded = self.bounded(job, request)
-        wanted = [(part.feasible.shape, part.number) for part in bounded.parts]
-        return bounded is request or fits_empty(self._draft.world.nodes.values(), *wanted, barred=True)
+        return not self.lacking(job) and self._shares.covers(self._draft.lane(job), self._counts(job)[0])
 
     def _counts(self, job: Job) -> Counts:
         """Slots that it needs to start, by kind."""
