@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.config import PolicySettings
 from scheduler.model.job import Runtime
-from scheduler.model.plan import Grow, Shrink, Start
+from scheduler.model.plan import Grow, Reserve, Shrink, Start, StopJob
 from scheduler.model.worker import LeaveReason
 from tests.policy.worlds import CORDONED, LONG_AGO, NOW, Cluster
 
@@ -76,6 +77,23 @@ def test_a_short_small_job_is_served_behind_one_too_large_to_serve() -> None:
     elastic(c, 1, {"a": 4}, FLAT, workers=(2, 4), time_limit_seconds=NOW - LONG_AGO + 600.0)
     c.waiting(2, workers=(4, 4)).waiting(3, workers=(2, 2), time_limit_seconds=60.0)
     assert [(shrink.for_job, len(shrink.workers)) for shrink in shrinks(c)] == [(3, 2)]
+
+
+@pytest.mark.parametrize("of_each", [{}, {"queue": "lab"}])
+def test_a_less_important_job_is_stopped_and_an_equal_shrunk_where_neither_is_enough(of_each: dict[str, str]) -> None:
+    c = Cluster().node("a", 6)
+    for path in of_each.values():
+        c.queue(path)
+    c.running(1, {"a": 2}, workers=2, priority=-1, **of_each).running(2, {"a": 4}, workers=(2, 4), **of_each)
+    c.waiting(3, workers=4, **of_each)
+    assert [type(action) for action in c.step().actions] == [StopJob, Shrink, Reserve]
+    c.settle()
+    assert (c.size(2), c.size(3)) == (2, 4)
+
+
+def test_no_equal_is_stopped_together_with_a_less_important_job() -> None:
+    c = Cluster().node("a", 6).running(1, {"a": 2}, workers=2, priority=-1).running(2, {"a": 4}, workers=(3, 4))
+    assert c.waiting(3, workers=4).step().actions == ()
 
 
 def test_an_equal_that_shares_slots_gives_each_worker_once() -> None:

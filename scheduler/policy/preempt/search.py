@@ -127,13 +127,15 @@ def _ways_by_importance(taker: Taker) -> Iterator[Attempt]:
 
 
 def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
-    """From equals, too, workers above minimums."""
+    """From equals, too, workers above minimums; then all from less important jobs besides."""
     _, job, request, victims, headroom, _ = taker
     feasible, count = request.workers
     if victims.reach_with_equals(job, feasible, headroom) >= count:
-        held, donors = _by_importance(taker), victims.with_equals(job)
+        held, donors = _by_importance(taker), victims.with_equals(job, shrinkable=True)
         yield Attempt(held, partial(_take_in_turn, victim_order=donors), donors)
         yield Attempt(held, partial(_take_by_node, victim_order=donors), donors)
+        everything = victims.with_equals(job, shrinkable=False)
+        yield Attempt(held, partial(_take_whole, victim_order=everything, shrinkable_order=donors), everything)
 
 
 def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importance: bool = True) -> Iterator[Attempt]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -61,16 +62,17 @@ class Victims:
         gives = surplus(table) > 0 if shrinkable else table["workers"] + table["fixed"] > 0
         return self._victim_order(job, records[(gives & self._open)[records]], whole=not shrinkable)
 
-    def with_equals(self, job: Job) -> VictimOrder:
-        """Victims above their minimum: less important jobs, then equals, the smallest gain of the last worker first.
+    def with_equals(self, job: Job, *, shrinkable: bool) -> VictimOrder:
+        """Less important victims as of `of`, then equals above their minimum, the smallest gain of the last one first.
 
         A job that cannot grow gets the places of workers that are few on their node, an elastic one those of many.
         """
-        lower = self.of(job, shrinkable=True)
+        lower = self.of(job, shrinkable=shrinkable)
         equals = self._donors_of(job).records
         equals = equals[self._open[equals]]
         records = np.concatenate((lower.records[~lower.equal], equals))
-        return self._victim_order(job, records, whole=False, most_first=job.elastic)
+        victim_order = self._victim_order(job, records, whole=not shrinkable, most_first=job.elastic)
+        return replace(victim_order, whole=victim_order.whole & ~victim_order.equal)
 
     def _victim_order(self, job: Job, records: Ints, *, whole: bool, most_first: bool | None = None) -> VictimOrder:
         table = self._victim_table.table
