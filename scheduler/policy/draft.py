@@ -16,7 +16,7 @@ from scheduler.policy.capacity.pools import Group, Placements, is_shared, reserv
 from scheduler.policy.capacity.priority_sums import SumsBelow
 from scheduler.policy.capacity.request import Chosen, Request, request_of
 from scheduler.policy.capacity.resources import Amount, Held, Rows, needs, pour
-from scheduler.policy.queues.shares import Shares, Standing
+from scheduler.policy.queues.shares import Counts, Shares, Standing
 from scheduler.policy.queues.tree import TOP, Lane
 from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.snapshot import Snapshot
@@ -146,6 +146,10 @@ class Draft:
         if self.shares is not None:
             takeable = job.spec.shrinkable if surplus else job.spec.preemptible
             self.shares.put(self.lane(job), held, sign, pinned=not takeable)
+
+    def asked(self, shape: WorkerShape, slots: int) -> Counts:
+        """This many slots of workers of the shape, as `Standing.asked` says; nothing where there are no queues."""
+        return () if self.shares is None else self.shares.standing.asked(shape.gpu_type, slots)
 
     def given_to(self, job: Job) -> Iterator[tuple[int, Amount]]:
         """Amounts that a job started by this draft gets, by position."""

@@ -6,7 +6,7 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job_state import StopReason, WaitReason
-from scheduler.model.plan import Reserve, Start, StopJob
+from scheduler.model.plan import Grow, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from tests.policy.test_queues import running
@@ -234,3 +234,28 @@ def test_a_job_keeps_no_room_from_others_where_its_queue_may_not_have_it() -> No
     c = Cluster().node("h", 6, gpu_type="h100").node("a", 4, closed_slots=closed).queue("works", 8, {"h100": 2})
     c.waiting(1, workers=4, priority=6, queue="works").waiting(2, workers=4, priority=2)
     assert [(action.job_id, action.placement) for action in c.plan().actions] == [(2, (("h", 4),))]
+
+
+def test_a_queue_goes_first_for_its_guarantee_only_with_a_job_that_fits_into_it() -> None:
+    """Otherwise what job 2 starts with would be taken for job 1, and job 2 started again, and so on."""
+    c = Cluster().node("a", 4).queue("left", guarantee=2).queue("right", guarantee=1)
+    c.waiting(1, workers=(1, 2), queue="left").waiting(2, workers=3, queue="right")
+    assert [c.step(60).actions for _ in range(3)] == [(Start(JobId(1), (("a", 2),)),), (), ()]
+
+
+def test_a_queue_goes_first_for_a_guarantee_of_a_type_only_with_a_job_that_may_use_it() -> None:
+    c = Cluster().node("x", 8, gpu_type="X").node("y", 4, gpu_type="Y")
+    c.queue("left").queue("right", guarantee={"Y": 1})
+    c.running(6, {"y": 4}, workers=4, preemptible=False).waiting(5, gpu_type="Y", priority=-1, queue="right")
+    c.running(3, {"x": 2}, workers=2, queue="left").running(4, {"x": 4}, workers=4, queue="right")
+    c.waiting(1, workers=2, gpu_type="X", queue="right").waiting(2, workers=2, gpu_type="X", queue="left")
+    assert c.actions() == [Start(JobId(2), (("x", 2),))]
+
+
+def test_nothing_is_taken_for_a_job_that_has_just_grown_and_cools_down() -> None:
+    """Job 3 would start with what is freed, and have it taken."""
+    c = Cluster().node("a", 8).queue("lab", guarantee=4)
+    c.running(1, {"a": 6}, workers=(1, 7), queue="").running(2, {"a": 1}, workers=(1, 8), queue="lab")
+    grown = c.waiting(3, workers=(1, 8), priority=1, queue="").actions()
+    assert Grow(JobId(2), (("a", 1),)) in grown
+    assert not [action for action in grown if isinstance(action, Shrink) and action.for_job == 2]

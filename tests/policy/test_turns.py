@@ -9,7 +9,7 @@ from scheduler.model.plan import Action, Plan, Reserve
 from scheduler.policy.queues.entitlement import Entitlement
 from scheduler.policy.queues.shares import Shares, Standing
 from scheduler.policy.queues.tree import TOP, Lane, Tree
-from scheduler.policy.queues.turns import FIRST, Turns
+from scheduler.policy.queues.turns import FIRST, Turn, Turns
 from scheduler.policy.start.hopes import Hopes
 from scheduler.policy.start.parked import Parked
 from tests.policy.drawn_queues import queued_clusters
@@ -33,18 +33,18 @@ def shares_of(draw: st.DrawFn) -> Shares:
     return Shares(Standing(Tree(), (0,), entitled, used=used, oldest=oldest))
 
 
+def turn_of(shares: Shares, lane: Lane) -> Turn:
+    return (tuple(shares.place(name, (1,)) for name in lane.path), shares.oldest(lane.own))
+
+
 @given(shares_of(), st.lists(st.tuples(st.sampled_from(("add", "remove", "take", "give")), st.sampled_from(LANES))))
 def test_the_queue_that_is_first_is_the_first_of_all_as_slots_and_jobs_come_and_go(
     shares: Shares, steps: list[tuple[str, Lane]]
 ) -> None:
     turns, there = Turns(shares), set[Lane]()
-
-    def place(lane: Lane) -> tuple[object, ...]:
-        return (tuple(map(shares.place, lane.path)), shares.oldest(lane.own))
-
     for what, lane in steps:
         if what == "add":
-            turns.add(lane)
+            turns.put(lane, (1,))
             there.add(lane)
         elif what == "remove" and lane in there:
             turns.remove(lane.own)
@@ -56,8 +56,8 @@ def test_the_queue_that_is_first_is_the_first_of_all_as_slots_and_jobs_come_and_
         first = turns.first()
         assert (first is None) == (not there)
         if first is not None:
-            assert first[0] == min(map(place, there))
-            assert first[0] in [place(lane) for lane in there if lane.own == first[1]]
+            assert first[0] == min(turn_of(shares, lane) for lane in there)
+            assert first[0] in [turn_of(shares, lane) for lane in there if lane.own == first[1]]
 
 
 @given(shares_of(), st.lists(st.sampled_from(LANES), min_size=9, max_size=20))
@@ -66,19 +66,19 @@ def test_with_each_slot_that_is_given_out_turns_are_those_of_what_queues_hold_no
 ) -> None:
     turns = Turns(shares)
     for lane in LANES:
-        turns.add(lane)
+        turns.put(lane, (1,))
     for taker in takers:
         shares.put(taker, SLOT, 1, pinned=False)
         first = turns.first()
         assert first is not None
-        assert first[0] == min((tuple(map(shares.place, lane.path)), shares.oldest(lane.own)) for lane in LANES)
+        assert first[0] == min(turn_of(shares, lane) for lane in LANES)
 
 
 @given(shares_of(), st.permutations(LANES))
 def test_each_queue_has_a_turn_and_jobs_above_all_queues_have_the_first(shares: Shares, lanes: list[Lane]) -> None:
     turns, served = Turns(shares), list[str]()
     for lane in (*lanes, TOP):
-        turns.add(lane)
+        turns.put(lane, (1,))
     assert turns.first() == (FIRST, TOP.own)
     while (first := turns.first()) is not None:
         served.append(first[1])
@@ -90,7 +90,7 @@ def test_each_queue_has_a_turn_and_jobs_above_all_queues_have_the_first(shares: 
 def test_without_queues_all_jobs_have_one_turn() -> None:
     turns = Turns(None)
     assert turns.first() is None
-    turns.add(TOP)
+    turns.put(TOP, ())
     assert turns.first() == (FIRST, TOP.own)
 
 

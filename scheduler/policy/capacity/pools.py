@@ -69,6 +69,12 @@ def shapes_of(job: Job) -> tuple[WorkerShape, ...]:
     return (job.shape,) if job.spec.fixed is None else (job.shape, job.spec.fixed.shape)
 
 
+def slots_to_start(job: Job) -> int:
+    """Slots of the workers that must start together, and of the fixed group."""
+    counts = (job.min_workers, 0 if job.spec.fixed is None else job.spec.fixed.replicas)
+    return sum(shape.slots * count for shape, count in zip(shapes_of(job), counts, strict=False))
+
+
 def reserved(job: Job) -> Placements:
     """What is reserved for a waiting job."""
     workers = halves(job.reservation, job.reservation_shared)

@@ -79,6 +79,11 @@ class Standing:
         """This many slots of nodes of this GPU type, by kind."""
         return tuple(slots if k == 0 or name == gpu_type else 0 for k, name in enumerate(self.tree.kinds))
 
+    def asked(self, gpu_type: str | None, slots: int) -> Counts:
+        """This many slots of each kind that they may be of, asked for by a job which names this GPU type or none."""
+        kinds = enumerate(self.tree.kinds)
+        return tuple(slots if k == 0 or gpu_type in (None, name) else 0 for k, name in kinds)
+
 
 class Changes:
     """Accounts whose held slots changed, as one reader learns of them."""
@@ -143,14 +148,15 @@ class Shares:
         """Count these amounts as what nobody may take, or with sign -1 not any more."""
         add_to(self._pinned, lane.accounts, self.standing.counts(held), sign)
 
-    def place(self, account: str) -> tuple[float, float]:
+    def place(self, account: str, asked: Counts) -> tuple[float, float]:
         """The place of the account among its siblings, smaller first: what it holds of its entitlement, and its usage.
 
-        Below zero where it lacks some of a guarantee: what a guarantee would take back at once must not be given to
-        others first, who would be stopped again.
+        Below zero where what is asked for in it, as `Standing.asked` says, is inside a guarantee: what a guarantee
+        would take back at once must not be given to others first, who would be stopped again.
         """
-        held, entitled = self.held(account), self._entitled.get(account, ())
-        lacks = [held[k] / e.guaranteed for k, e in enumerate(entitled) if held[k] + 1 <= e.guaranteed + _EPSILON]
+        held = self.held(account)
+        each = zip(held, asked, self._entitled.get(account, ()), strict=False)
+        lacks = [has / e.guaranteed for has, more, e in each if more and has + more <= e.guaranteed + _EPSILON]
         return (min(lacks) - 1.0 if lacks else self.part(account), self.standing.used.get(account, 0.0))
 
     def oldest(self, own: str) -> int:

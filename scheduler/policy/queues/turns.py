@@ -3,7 +3,7 @@
 import heapq
 from dataclasses import dataclass, field
 
-from scheduler.policy.queues.shares import Shares
+from scheduler.policy.queues.shares import Counts, Shares
 from scheduler.policy.queues.tree import Lane
 
 #: The place of a queue among others, smaller first: from the first level on, what each of its accounts holds of its
@@ -20,6 +20,8 @@ class _Account:
     name: str
     above: "_Account | None"
     depth: int = 0
+    #: What the next to be served in it asks for; see `Standing.asked`.
+    asked: Counts = ()
     #: Where it stands among its siblings; None: nothing is left in it.
     turn: Turn | None = None
     #: Turns of accounts inside it; those that are theirs no more are dropped once they come first.
@@ -38,11 +40,13 @@ class Turns:
         self._queues: set[str] = set()
         self._changes = shares.changes() if shares is not None else None
 
-    def add(self, lane: Lane) -> None:
-        """A job of the lane can be served."""
-        if lane.own not in self._queues:
+    def put(self, lane: Lane, asked: Counts) -> None:
+        """The next job to be served of the lane asks for this; see `Standing.asked`."""
+        account = self._account(lane)
+        if lane.own not in self._queues or account.asked != asked:
             self._queues.add(lane.own)
-            self._update(self._account(lane))
+            account.asked = asked
+            self._update(account)
 
     def remove(self, own: str) -> None:
         """No job of the queue with this account is left to be served."""
@@ -95,13 +99,13 @@ class Turns:
     def _turn(self, account: _Account) -> Turn | None:
         shares, name = self._shares, account.name
         if name in self._queues:
-            return FIRST if shares is None or not name else ((shares.place(name),), shares.oldest(name))
+            return FIRST if shares is None or not name else ((shares.place(name, account.asked),), shares.oldest(name))
         inner = self._first_in(account)
         if inner is None or shares is None:
             return None
         assert inner.turn is not None, "it is first by its turn"
-        places, oldest = inner.turn
-        return ((shares.place(name), *places), oldest)
+        account.asked, (places, oldest) = inner.asked, inner.turn
+        return ((shares.place(name, account.asked), *places), oldest)
 
     def _first_in(self, account: _Account) -> _Account | None:
         """The account inside this one that is first; None: there is none."""

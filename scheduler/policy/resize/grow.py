@@ -84,7 +84,7 @@ class GrowthRound:
         self._gained: dict[JobId, Candidate] = {}
         for peers in draft.snapshot.peers:
             self._peers.setdefault(peers.lane.own, []).append(peers)
-            self._turns.add(peers.lane)
+            self._turns.put(peers.lane, draft.asked(peers.shape, peers.shape.slots))
 
     @property
     def _head_reservation(self) -> HeadReservation | None:
@@ -101,17 +101,19 @@ class GrowthRound:
         first = self._turns.first()
         assert first is not None, "there is a job"
         queue = first[1]
-        if queue not in self._heads:
-            self._heads[queue] = self._all_heads(queue)
-        heads = self._heads[queue]
-        if not heads:
-            self._turns.remove(queue)
-            return
-        _, head = heapq.heappop(heads)
-        if isinstance(head, Candidate):
-            self._serve(head, heads)
+        heads = self._heads.get(queue)
+        if heads is None:
+            heads = self._heads[queue] = self._all_heads(queue)
         else:
-            self._serve_next(head, heads)
+            _, head = heapq.heappop(heads)
+            if isinstance(head, Candidate):
+                self._serve(head, heads)
+            else:
+                self._serve_next(head, heads)
+        if heads:
+            self._put_in_turn(heads)
+        else:
+            self._turns.remove(queue)
 
     def place(self) -> None:
         """Place the new workers of each job together, and look again when others may grow."""
@@ -125,13 +127,24 @@ class GrowthRound:
             return
         for job_id in islice(draft.starts, self._seen, None):
             job = draft.world.queued[job_id]
-            self._turns.add(draft.lane(job))
-            self._newcomers.setdefault(draft.lane(job).own, []).append(job)
             queue = draft.lane(job).own
-            if queue in self._heads:
-                self._heads[queue] += self._starting_heads([job])
+            self._newcomers.setdefault(queue, []).append(job)
+            if queue not in self._heads:
+                self._turns.put(draft.lane(job), draft.asked(job.shape, job.shape.slots))
+            elif found := self._starting_heads([job]):
+                self._heads[queue] += found
                 heapq.heapify(self._heads[queue])
+                self._put_in_turn(self._heads[queue])
         self._seen = len(draft.starts)
+
+    def _put_in_turn(self, heads: list[Head]) -> None:
+        """Let the queue with these jobs take its turn by what a worker of the first of them needs."""
+        _, head = heads[0]
+        if isinstance(head, Candidate):
+            lane, shape = self._draft.lane(head.job), head.job.shape
+        else:
+            lane, shape = head.peers.lane, head.peers.shape
+        self._turns.put(lane, self._draft.asked(shape, shape.slots))
 
     def _all_heads(self, queue: str) -> list[Head]:
         heads = self._starting_heads(self._newcomers.get(queue, ()))
@@ -213,7 +226,13 @@ class GrowthRound:
         if candidate.headroom is not None and head_reservation is not None:
             passes_on_at = head_reservation.passes_on_at(self._draft.lane(job))
         may_claim = candidate.headroom is None or passes_on_at is not None
-        if job.state.active and may_claim and self._claim(job, candidate.group, candidate.headroom, passes_on_at):
+        cools_down_first = bool(candidate.gained)  # what was freed by then would go to others meanwhile
+        if (
+            job.state.active
+            and may_claim
+            and not cools_down_first
+            and self._claim(job, candidate.group, candidate.headroom, passes_on_at)
+        ):
             candidate.size += 1
             self._draft.growing.add(job.id)
             if candidate.wants_more:

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection
 
+from scheduler.policy.capacity.pools import slots_to_start
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.queues.turns import Turn, Turns
@@ -42,15 +43,18 @@ class Line:
         heads = self._heads[queue := first[1]]
         head = None if self._passes_by(queue, heads) else heapq.heappop(heads)
         self._parked.look()
-        if not heads:
+        if heads:
+            self._put_in_turn(heads)
+        else:
             self._turns.remove(queue)
             self._hopeful.discard(queue)
         return head
 
     def add(self, lane: Lane, head: Head) -> None:
         """Put the job in line."""
-        heapq.heappush(self._heads[lane.own], head)
-        self._turns.add(lane)
+        heads = self._heads[lane.own]
+        heapq.heappush(heads, head)
+        self._put_in_turn(heads)
 
     def push(self, job_class: JobClass, k: int) -> None:
         """Put the job with this index in line, if the class has that many."""
@@ -65,6 +69,12 @@ class Line:
         """Put parked classes in line again for which something opened; the job of this rank was the last."""
         for job_class, k in list(self._parked.with_hope()):
             self.push(job_class, bisect_right(job_class.ranks, rank) if self._draft.shares is None else k)
+
+    def _put_in_turn(self, heads: list[Head]) -> None:
+        """Let the queue with these jobs take its turn by what the first of them asks for."""
+        draft = self._draft
+        job = draft.world.queued[heads[0][0][2]]
+        self._turns.put(draft.lane(job), draft.asked(job.shape, slots_to_start(job)))
 
     def _passes_by(self, queue: str, heads: list[Head]) -> bool:
         """Whether none of the queue's jobs has any hope; classes without hope are parked."""
