@@ -102,17 +102,19 @@ def test_the_queue_that_holds_the_least_part_is_first_and_one_that_lacks_a_guara
     entitled = {"a": ((4, 6),), "b": ((0, 4),), "c": ((0, 8),), "d": ((0, 0),)}
     of = shares(c, entitled, held={"a": (3,), "b": (0,), "c": (4,)}, used={"c": 5.0})
     assert [of.part(account) for account in "abcd"] == [0.5, 0, 0.5, float("inf")]
-    assert sorted("abcd", key=of.place) == ["a", "b", "c", "d"]
-    assert of.place("a")[0] < 0, "one slot is lacking"
-    assert (of.place("b"), of.place("c"), of.place("gone")) == ((0, 0), (0.5, 5.0), (float("inf"), 0))
+    assert sorted("abcd", key=lambda account: of.place(account, (1,))) == ["a", "b", "c", "d"]
+    assert of.place("a", (1,))[0] < 0, "one slot is lacking"
+    assert of.place("a", (2,)) == (0.5, 0), "two slots are more than it is guaranteed"
+    assert [of.place(account, (1,)) for account in ("b", "c", "gone")] == [(0, 0), (0.5, 5.0), (float("inf"), 0)]
     of.put(lane(of, "a"), slots(1), 1, pinned=False)
-    assert of.place("a") == (4 / 6, 0), "it has all that it is guaranteed"
+    assert of.place("a", (1,)) == (4 / 6, 0), "it has all that it is guaranteed"
 
 
 def test_among_queues_that_lack_guarantees_the_one_with_the_least_part_of_one_is_first() -> None:
     c = Cluster().queue("a", guarantee={"x": 8}).queue("b", guarantee=8)
     of = shares(c, {"a": ((4, 6), (4, 4)), "b": ((4, 6), (0, 0))}, held={"a": (2, 1), "b": (2, 2)})
-    assert of.place("a") < of.place("b"), "a quarter of what it is guaranteed of x"
+    assert of.place("a", (1, 1)) < of.place("b", (1, 1)), "a quarter of what it is guaranteed of x"
+    assert of.place("a", (1, 0)) == of.place("b", (1, 0)), "its job cannot be of x"
 
 
 def test_of_the_oldest_jobs_of_queues_one_is_known() -> None:
