@@ -166,7 +166,7 @@ class _Exchange:
         size = self._size(party)
         if job_id in draft.shrinks or job_id in draft.stops or job_id in self._leaving:
             return None
-        if party.job.state.active and draft.near_end(party.job):
+        if party.job.state.active and (draft.near_end(party.job) or draft.snapshot.peers[job_id].ready_at > draft.now):
             return None
         return growth_rank(party.job, party.marginal_gain, size) if party.marginal_gain.of_next(size) > 0.0 else None
 
