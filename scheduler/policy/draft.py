@@ -1,5 +1,6 @@
 """A plan in the making: the decisions so far, and the ledger that they leave."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -251,8 +252,8 @@ class Draft:
         return self._held_below.below(priority)
 
     def look_at(self, when: float) -> None:
-        """Ask for another plan at this time, which may differ although nothing else happens."""
-        if when > self.now and (self.next_look_at is None or when < self.next_look_at):
+        """Ask for another plan at this time, which may differ although nothing else happens; infinite: never."""
+        if self.now < when < math.inf and (self.next_look_at is None or when < self.next_look_at):
             self.next_look_at = when
 
     def plan(self) -> Plan:

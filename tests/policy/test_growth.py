@@ -59,7 +59,7 @@ def test_the_job_that_gains_most_per_slot_grows_first() -> None:
     ],
 )
 def test_growth_waits_for_cool_down_settling_and_not_near_the_end(fields: Any, grows: bool, look_at: Any) -> None:
-    c = Cluster().node("a", 4).running(1, {"a": 2}, workers=(1, 3), **fields)
+    c = Cluster().node("a", 4).running(1, {"a": 2}, workers=(1, 3), expected_seconds=1e6, **fields)
     made = c.plan()
     assert made.actions == ((Grow(1, (("a", 1),)),) if grows else ())
     assert made.next_look_at == look_at

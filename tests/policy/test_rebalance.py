@@ -1,5 +1,6 @@
 """Sharing among equals: who waits gets the minimum, and a worker goes to where it is worth more."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 from scheduler.config import PolicySettings
 from scheduler.model.job import Runtime
 from scheduler.model.plan import Grow, Reserve, Shrink, Start, StopJob
+from scheduler.model.queue import ANY_GPU
 from scheduler.model.worker import LeaveReason
-from tests.policy.worlds import CORDONED, LONG_AGO, NOW, Cluster
+from tests.policy.worlds import CORDONED, DRAINING, LONG_AGO, NOW, Cluster
 
 #: Speed by size of jobs to which more workers are worth all, something and nothing.
 STEEP = ((1, 10.0), (8, 80.0))
@@ -210,11 +212,76 @@ def test_places_are_given_up_where_the_one_who_gets_them_is() -> None:
     assert [action.placement for action in c.step().actions if isinstance(action, Grow)] == [(("b", 2),)]
 
 
-def test_what_one_priority_exchanges_does_not_count_for_another() -> None:
+def test_less_important_equals_exchange_once_the_more_important_want_no_more() -> None:
     c = flat_beside_steep()
     c.node("b", 8)
-    elastic(elastic(c, 3, {"b": 4}, FLAT, priority=1), 4, {"b": 4}, STEEP, priority=1)
-    assert [(shrink.job_id, len(shrink.workers)) for shrink in shrinks(c)] == [(1, 3), (3, 3)]
+    elastic(elastic(c, 3, {"b": 4}, FLAT, priority=1), 4, {"b": 4}, STEEP, priority=1, workers=(1, 7))
+    moved = [action for _ in range(4) for action in c.step(10.0).actions if isinstance(action, Shrink)]
+    assert [(shrink.job_id, len(shrink.workers)) for shrink in moved] == [(3, 3), (1, 3)]
+
+
+# Who else would get what is given up
+
+
+def far_beside_near(slots: int = 8) -> Cluster:
+    """Job 1 needs a hundred times as long as job 2, which would take five of its six workers."""
+    c = Cluster().node("a", slots).running(1, {"a": 6}, workers=(1, 8), expected_seconds=5e5)
+    return c.running(2, {"a": 1}, workers=(1, 8), expected_seconds=5e3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "moved"),
+    [
+        ({"priority": 5}, 0),
+        ({"priority": 5, "last_resize_at": NOW - 1.0}, 0),  # it has cooled down by then
+        ({"priority": 5, "workers": (1, 1)}, 5),
+        ({"priority": -5}, 5),
+        ({"preemptible": False, "expected_seconds": 100.0}, 0),
+        ({"preemptible": False, "expected_seconds": 5e5}, 5),
+    ],
+)
+def test_nothing_moves_where_a_grower_that_comes_before_would_get_it(fields: dict[str, Any], moved: int) -> None:
+    c = far_beside_near().running(3, {"a": 1}, **{"workers": (1, 8), **fields})
+    assert [len(shrink.workers) for shrink in shrinks(c)] == [moved] * (moved > 0)
+
+
+def test_a_grower_that_comes_before_gets_in_the_way_only_where_its_workers_have_room() -> None:
+    c = far_beside_near(7).node("b", 7, gpu_type="B")
+    c.running(3, {"b": 1}, workers=(1, 8), slots_per_worker=7, priority=5)
+    assert [shrink.job_id for shrink in shrinks(c)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "moved"),
+    [({}, 0), ({"workers": (6, 6)}, 5), ({"preemptible": False}, 5), ({"gpu_type": "none"}, 5)],
+)
+def test_nothing_moves_where_a_waiting_job_would_start_with_it(fields: dict[str, Any], moved: int) -> None:
+    """Job 8 waits for job 5, and could take back what a preemptible job starts with."""
+    c = far_beside_near(7).node("b", 1).running(5, {"b": 1}, priority=9, preemptible=False)
+    c.waiting(8, workers=(8, 8), priority=5)
+    assert [len(shrink.workers) for shrink in shrinks(c)] == [5]
+    c.waiting(9, priority=-1, **fields)
+    assert [len(shrink.workers) for shrink in shrinks(c)] == [moved] * (moved > 0)
+
+
+def test_nothing_moves_while_jobs_are_stopped_that_would_start_with_it() -> None:
+    c = far_beside_near(7).node("b", 1, intent=DRAINING).running(3, {"b": 1}, priority=-1)
+    assert [type(action) for action in c.actions()] == [StopJob]
+
+
+def test_nothing_moves_in_a_queue_that_is_beyond_its_limit() -> None:
+    c = Cluster().node("a", 7).queue("q", limit=6)
+    c.running(1, {"a": 6}, workers=(1, 8), expected_seconds=5e5, queue="q")
+    c.running(2, {"a": 1}, workers=(1, 8), expected_seconds=5e3, queue="q")
+    assert shrinks(c) == []
+    c.queues[0] = replace(c.queues[0], limit=((ANY_GPU, 7),))
+    assert [shrink.job_id for shrink in shrinks(c)] == [1]
+
+
+def test_a_job_that_grows_takes_nothing_more_before_it_has_grown() -> None:
+    c = far_beside_near(8)
+    assert [type(action) for action in c.step().actions] == [Grow]
+    assert [type(action) for action in c.step(60.0).actions] == [Shrink]
 
 
 @st.composite

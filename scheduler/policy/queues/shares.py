@@ -234,6 +234,11 @@ class Shares:
             quota.slots <= 0 for quota in self._beyond_limits(lane, counts, self._leaving)
         )
 
+    def replaces(self, lane: Lane, counts: Counts) -> bool:
+        """Whether limits let the lane have this many slots once it has given up as many."""
+        beyond = self._beyond_limits(lane, counts, self._leaving)
+        return all(quota.slots <= counts[quota.kind] for quota in beyond)
+
     def why_never(self, lane: Lane, counts: Counts, *, preemptible: bool) -> WaitReason | None:
         """Why a job of the lane that needs at least this many slots gets them whatever others give up; None: it may."""
         if self.is_closed(lane):

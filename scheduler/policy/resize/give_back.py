@@ -2,6 +2,7 @@
 
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.draft import Draft
+from scheduler.policy.snapshot.peers import pays_to_shrink
 
 
 def give_back(draft: Draft) -> None:
@@ -10,8 +11,8 @@ def give_back(draft: Draft) -> None:
         job, faster = peer.job, peer.faster
         if faster is None or job.spec.booking is not None or draft.touched(job) or draft.near_end(job):
             continue
-        if peer.ready_at > draft.now:
-            draft.look_at(peer.ready_at)
+        if peer.ready_at > draft.now or not pays_to_shrink(job, peer.marginal_gain, faster, draft.settings):
+            draft.look_at(peer.changes_at)
             continue
         staying = sorted(draft.staying(job), key=lambda worker: -worker.ordinal)
         draft.shrink(job, tuple(staying[: len(staying) - faster.workers]), LeaveReason.NO_GAIN)

@@ -5,7 +5,6 @@ form a row: where nothing is open for one of them, the rest of the row is skippe
 """
 
 import heapq
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -116,10 +115,10 @@ class GrowthRound:
             self._turns.remove(queue)
 
     def place(self) -> None:
-        """Place the new workers of each job together, and look again when others may grow."""
+        """Place the new workers of each job together, and look again when others may grow or give."""
         for candidate in self.served():
             _place_together(self._draft, candidate)
-        self.look_at_cooling()
+        self.look_at_changes()
 
     def _see_newcomers(self) -> None:
         draft = self._draft
@@ -174,18 +173,12 @@ class GrowthRound:
         yield from starting
         yield from running
 
-    def look_at_cooling(self) -> None:
-        """Look again when the first job that could have grown now has cooled down, or one may grow further."""
-        active = self._draft.world.active
-        widens_at = self._draft.snapshot.peers.widens_at
-        if widens_at < math.inf and any(self._open(peers) for peers in self._draft.snapshot.peers):
-            self._draft.look_at(widens_at)
-        for peers in self._draft.snapshot.peers:
-            if peers.cooling and self._open(peers):
-                for ready_at, job_id in peers.cooling:
-                    if self._running(active[job_id]) is not None:
-                        self._draft.look_at(ready_at)
-                        break
+    def look_at_changes(self) -> None:
+        """Look again when time alone changes what a running job can do, where slots are open for it or may come."""
+        draft = self._draft
+        for peers in draft.snapshot.peers:
+            if peers.changing and (draft.shares is not None or peers.may_share or self._has_open(peers)):
+                draft.look_at(peers.changes_at)
 
     def _serve_next(self, row: Row, heads: list[Head]) -> None:
         """Serve the next job of the row, if a slot is open for it."""
@@ -249,25 +242,27 @@ class GrowthRound:
             and not self._gets_back(peers.lane, peers.priority, peers.shrinkable)
         )
         headroom = head_reservation.headroom if head_reservation is not None and bound_all else None
-        feasible = self._draft.places.feasible(peers.shape)
-        return feasible.fits(View.OPEN, headroom).total(peers.group) > 0 or self._draft.may_reclaim(peers.lane)
+        return self._has_open(peers, headroom) or self._draft.may_reclaim(peers.lane)
+
+    def _has_open(self, peers: Peers, headroom: Headroom | None = None) -> bool:
+        return self._draft.places.feasible(peers.shape).fits(View.OPEN, headroom).total(peers.group) > 0
 
     def _running(self, job: Job) -> Candidate | None:
-        """The running job as a candidate; None if no slot is open for it, the draft resizes it, or its end is near."""
-        draft = self._draft
+        """The running job as a candidate; None if no slot is open for it, or if it is not to be resized now."""
+        draft, peer = self._draft, self._draft.snapshot.peers[job.id]
         headroom = self.headroom(job)
         fits = self._fits(job, headroom)
         group = group_of(draft.world, job.workers[0])
         if not fits.total(group) and not draft.may_reclaim(draft.lane(job)):
             return None
-        if draft.touched(job) or draft.near_end(job):
+        if draft.touched(job) or draft.near_end(job) or peer.ready_at > draft.now:
             return None
         own: NodeCounts = {}
         for worker in job.workers:
             i = draft.ledger.where(worker)
             if i is not None:
                 own[i] = own.get(i, 0) + 1
-        return Candidate(job, draft.snapshot.peers[job.id].marginal_gain, fits, headroom, group, own, len(job.workers))
+        return Candidate(job, peer.marginal_gain, fits, headroom, group, own, len(job.workers))
 
     def _starting(self, job: Job) -> Candidate:
         draft = self._draft

@@ -1,7 +1,8 @@
 """Rebalancing among equals: a worker moves to the job where it gains more, and waiting jobs get the minimum first.
 
 Only workers above the minimum move, and only between jobs of one priority. Since both sides pay for a resize, the gain
-of the receiver has to be larger by a margin. Slots that are being freed already count as given.
+of the receiver has to be larger by a margin. Slots that are being freed already count as given. Nothing moves where
+somebody else would get what is given up: see `Rivals`.
 """
 
 import heapq
@@ -19,6 +20,7 @@ from scheduler.policy.capacity.pools import Group, owner_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.estimate.marginal_gain import MarginalGain
 from scheduler.policy.resize.grow import GrowthRound
+from scheduler.policy.resize.rivals import Rivals
 from scheduler.policy.snapshot.peers import GivingRank, GrowthRank, Peers, growth_rank
 from scheduler.policy.start.backfill import HeadReservation
 
@@ -30,10 +32,15 @@ def share(draft: Draft, growth_round: GrowthRound, head_reservation: HeadReserva
         if not _compete(peers) and not draft.holding:
             continue
         draft.look_at(draft.now + draft.settings.share_interval_seconds)
-        if head_reservation is None or not head_reservation.bounds_all(peers.lane, peers.priority, peers.shrinkable):
+        bounded = head_reservation is not None and head_reservation.bounds_all(
+            peers.lane, peers.priority, peers.shrinkable
+        )
+        if not bounded and _within_limits(draft, peers):
             exchanges.append(_Exchange(draft, peers, growth_round))
+    if draft.stops:  # these will wait, and start with what is given up
+        return
     for exchange in exchanges:
-        exchange.run()
+        exchange.run(Rivals(draft, exchange.peers, growth_round, head_reservation))
 
 
 def _compete(peers: Peers) -> bool:
@@ -41,6 +48,12 @@ def _compete(peers: Peers) -> bool:
     return bool(peers.growers and peers.donors) and {rank[-1] for rank in peers.growers[:2]} != {
         rank[-1] for rank in peers.donors[:1]
     }
+
+
+def _within_limits(draft: Draft, peers: Peers) -> bool:
+    """Whether limits of their queues let one of them have what another gives up."""
+    shares, (shared, gpu_type) = draft.shares, peers.group
+    return shares is None or shared or shares.replaces(peers.lane, shares.standing.typed(gpu_type, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +71,7 @@ class _Exchange:
 
     def __init__(self, draft: Draft, peers: Peers, growth_round: GrowthRound) -> None:
         self._draft = draft
-        self._peers = peers
+        self.peers = peers
         self._margin = 1.0 + draft.settings.share_margin
         self._sizes = growth_round.sizes
         #: Workers for whom slots are being freed before anything is exchanged.
@@ -73,23 +86,28 @@ class _Exchange:
         self._growers: _Standing[GrowthRank] = _Standing(peers.growers, self._growing, starting)
         self._donors: _Standing[GivingRank] = _Standing(peers.donors, self._giving)
 
-    def run(self) -> None:
+    def run(self, rivals: Rivals) -> None:
         for _ in range(self._coming):
             if (grower := self._growers.head) is not None:
                 self._resize(grower[-1], 1)
         while (grower := self._growers.head) is not None and (worker := self._worker_for(grower)) is not None:
+            if rivals.grows_before(worker, grower):
+                break
+            rivals.free(worker)
             self._leaving.setdefault(worker.job_id, []).append(worker)
             self._for_job.setdefault(worker.job_id, grower[-1])
             self._nodes[grower[-1]].append(worker.node)
             self._resize(worker.job_id, -1)
             self._resize(grower[-1], 1)
+        if self._leaving and rivals.starts():
+            return
         for job_id in sorted(self._leaving):
             job, leaving = self._party(job_id).job, tuple(self._leaving[job_id])
             self._draft.shrink(job, leaving, LeaveReason.REBALANCED, self._for_job[job_id])
 
     def _about_to_start(self) -> Iterator[_Party]:
         """Jobs that wait for slots held for them: more than the minimum may come with these."""
-        draft, peers = self._draft, self._peers
+        draft, peers = self._draft, self.peers
         for job in draft.holders_in(peers.lane.own):
             if job.priority != peers.priority:
                 continue
@@ -143,8 +161,8 @@ class _Exchange:
         return [w for w in workers if w.id not in gone and node in (None, w.node)]
 
     def _being_freed(self) -> int:
-        feasible = self._draft.places.feasible(self._peers.shape)
-        soon, open_now = (feasible.fits(view).total(self._peers.group) for view in (View.SOON, View.OPEN))
+        feasible = self._draft.places.feasible(self.peers.shape)
+        soon, open_now = (feasible.fits(view).total(self.peers.group) for view in (View.SOON, View.OPEN))
         return max(soon - open_now, 0)
 
     def _party(self, job_id: JobId) -> _Party:
@@ -164,16 +182,16 @@ class _Exchange:
         """The job's rank among growers at its new size; None if it wants no more."""
         party, draft = self._party(job_id), self._draft
         size = self._size(party)
-        if job_id in draft.shrinks or job_id in draft.stops or job_id in self._leaving:
-            return None
-        if party.job.state.active and draft.near_end(party.job):
+        if job_id in draft.shrinks or job_id in draft.stops or job_id in self._leaving or job_id in draft.growing:
+            return None  # whether more pays for a job that grows now is known once it has grown
+        if party.job.state.active and (draft.near_end(party.job) or draft.snapshot.peers[job_id].ready_at > draft.now):
             return None
         return growth_rank(party.job, party.marginal_gain, size) if party.marginal_gain.of_next(size) > 0.0 else None
 
     def _giving(self, job_id: JobId) -> GivingRank | None:
         """The job's rank among donors at its remaining size; None if it gives no more."""
         draft, known = self._draft, self._draft.snapshot.peers.get(job_id)
-        if known is None or known.gives is None or known.peers is not self._peers or job_id in self._nodes:
+        if known is None or known.gives is None or known.peers is not self.peers or job_id in self._nodes:
             return None
         if draft.shares is not None and job_id in draft.growing:
             return None

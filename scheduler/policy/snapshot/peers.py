@@ -35,14 +35,24 @@ class Peers:
         self.kind = kind
         self.lane, self.shape, self.group, self.priority, self.shrinkable = kind
         self.members = 0
-        #: Jobs for which one more worker pays.
+        #: Jobs for which one more worker pays; some have to cool down first.
         self.growers: list[GrowthRank] = []
         #: Jobs with workers above their minimum.
         self.donors: list[GivingRank] = []
-        #: Growers that have to cool down first: (when, job), soonest first.
-        self.cooling: list[tuple[float, JobId]] = []
+        #: (when, job) of jobs for which time alone changes what they can do, soonest first.
+        self.changing: list[tuple[float, JobId]] = []
         #: When time limits end growers, soonest first.
         self.ends: list[float] = []
+
+    @property
+    def changes_at(self) -> float:
+        """When time alone next changes what one of them can do; infinite: never."""
+        return self.changing[0][0] if self.changing else math.inf
+
+    @property
+    def may_share(self) -> bool:
+        """Whether one of them could give another a worker."""
+        return self.members > 1 and bool(self.donors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +64,12 @@ class Peer:
     peers: Peers
     grows: GrowthRank | None
     gives: GivingRank | None
-    #: When it may grow again.
+    #: When it may be resized again.
     ready_at: float
+    #: When time alone changes what it can do; infinite: never.
+    changes_at: float
     end: float | None
-    #: A smaller size that would serve it better; None: its own is right.
+    #: A smaller size at which it was faster; None: there is none.
     faster: Faster | None
 
 
@@ -69,11 +81,7 @@ class AllPeers:
         self._tree = tree
         self._peers: dict[PeerKey, Peers] = {}
         self._known: dict[JobId, Peer] = {}
-        #: (when, job) of jobs whose marginal gain changes with time, soonest first.
-        self._changing: list[tuple[float, JobId]] = []
-        #: (when, job) of jobs that may then try more workers, soonest first.
-        self._widening: list[tuple[float, JobId]] = []
-        #: Jobs that would be faster with fewer workers.
+        #: Jobs that were faster with fewer workers.
         self._slowed: set[JobId] = set()
         self._now = -math.inf
 
@@ -83,13 +91,8 @@ class AllPeers:
     def __getitem__(self, job_id: JobId) -> Peer:
         return self._known[job_id]
 
-    @property
-    def widens_at(self) -> float:
-        """When time alone next lets one of them try more workers; infinite: never."""
-        return self._widening[0][0] if self._widening else math.inf
-
     def slowed(self) -> Iterator[Peer]:
-        """Jobs that would be faster with fewer workers, by id."""
+        """Jobs that were faster with fewer workers, by id."""
         return (self._known[job_id] for job_id in sorted(self._slowed))
 
     def get(self, job_id: JobId) -> Peer | None:
@@ -104,16 +107,11 @@ class AllPeers:
                 self._remove(job_id)
             if job is not None and may_change(job):
                 self._add(job, world)
-        while self._changing and self._changing[0][0] <= now:
-            job_id = self._changing[0][1]
-            job = self._known[job_id].job
-            self._remove(job_id)
-            self._add(job, world)
-        for peers in self._peers.values():
-            while peers.cooling and peers.cooling[0][0] <= now:
-                rank = self._known[peers.cooling.pop(0)[1]].grows
-                assert rank is not None, "only growers cool down"
-                insort(peers.growers, rank)
+        for peers in tuple(self._peers.values()):
+            while peers.changes_at <= now:
+                job = self._known[peers.changing[0][1]].job
+                self._remove(job.id)
+                self._add(job, world)
 
     def _add(self, job: Job, world: World) -> None:
         group = group_of(world, job.workers[0])
@@ -123,10 +121,8 @@ class AllPeers:
             peers = self._peers[kind] = Peers(kind)
         peers.members += 1
         peer = self._known[job.id] = self._peer(job, peers)
-        if peer.marginal_gain.changes_at < math.inf:
-            insort(self._changing, (peer.marginal_gain.changes_at, job.id))
-        if peer.marginal_gain.widens_at < math.inf:
-            insort(self._widening, (peer.marginal_gain.widens_at, job.id))
+        if peer.changes_at < math.inf:
+            insort(peers.changing, (peer.changes_at, job.id))
         if peer.faster is not None:
             self._slowed.add(job.id)
         if peer.gives is not None:
@@ -134,10 +130,7 @@ class AllPeers:
         if peer.grows is not None:
             if peer.end is not None:
                 insort(peers.ends, peer.end)
-            if peer.ready_at > self._now:
-                insort(peers.cooling, (peer.ready_at, job.id))
-            else:
-                insort(peers.growers, peer.grows)
+            insort(peers.growers, peer.grows)
 
     def _peer(self, job: Job, peers: Peers) -> Peer:
         settings, size = self._settings, len(job.workers)
@@ -146,29 +139,24 @@ class AllPeers:
         gives = None
         if settings.share and peers.shrinkable and job.state is JobState.RUNNING and size > job.min_workers:
             gives = (marginal_gain.of_last(size), -job.submitted_at, job.id)
-        faster = _faster(job, marginal_gain, settings) if peers.shrinkable and job.state is JobState.RUNNING else None
-        return Peer(
-            job, marginal_gain, peers, grows, gives, cooled_at(job, settings), end_of(job, job.started_at), faster
-        )
+        may_give = settings.measured_gain and peers.shrinkable and job.state is JobState.RUNNING
+        faster = faster_size(job) if may_give else None
+        ready_at, end = cooled_at(job, settings), end_of(job, job.started_at)
+        changes_at = marginal_gain.changes_at if ready_at <= self._now else min(marginal_gain.changes_at, ready_at)
+        return Peer(job, marginal_gain, peers, grows, gives, ready_at, changes_at, end, faster)
 
     def _remove(self, job_id: JobId) -> None:
         peer = self._known.pop(job_id)
         self._slowed.discard(job_id)
         peers = peer.peers
-        if peer.marginal_gain.changes_at < math.inf:
-            del self._changing[bisect_left(self._changing, (peer.marginal_gain.changes_at, job_id))]
-        if peer.marginal_gain.widens_at < math.inf:
-            del self._widening[bisect_left(self._widening, (peer.marginal_gain.widens_at, job_id))]
+        if peer.changes_at < math.inf:
+            del peers.changing[bisect_left(peers.changing, (peer.changes_at, job_id))]
         if peer.gives is not None:
             del peers.donors[bisect_left(peers.donors, peer.gives)]
         if peer.grows is not None:
             if peer.end is not None:
                 del peers.ends[bisect_left(peers.ends, peer.end)]
-            cooling = bisect_left(peers.cooling, (peer.ready_at, job_id))
-            if cooling < len(peers.cooling) and peers.cooling[cooling][1] == job_id:
-                del peers.cooling[cooling]
-            else:
-                del peers.growers[bisect_left(peers.growers, peer.grows)]
+            del peers.growers[bisect_left(peers.growers, peer.grows)]
         peers.members -= 1
         if not peers.members:
             del self._peers[peers.kind]
@@ -203,13 +191,9 @@ def _grows(job: Job, marginal_gain: MarginalGain, settings: PolicySettings) -> b
     return marginal_gain.wants_idle(len(job.workers)) and pays_back(job, marginal_gain, settings)
 
 
-def _faster(job: Job, marginal_gain: MarginalGain, settings: PolicySettings) -> Faster | None:
-    """The smaller size at which the job is faster, where shrinking to it pays before the job ends."""
-    faster = faster_size(job) if settings.measured_gain else None
-    if faster is None:
-        return None
-    cost = _payback_seconds(job, settings)
-    return faster if marginal_gain.seconds_left(faster.workers) * (faster.times - 1.0) >= cost else None
+def pays_to_shrink(job: Job, marginal_gain: MarginalGain, faster: Faster, settings: PolicySettings) -> bool:
+    """Whether shrinking to the size at which the job was faster pays for the resize before the job ends."""
+    return marginal_gain.seconds_left(faster.workers) * (faster.times - 1.0) >= _payback_seconds(job, settings)
 
 
 def may_change(job: Job) -> bool:
