@@ -12,7 +12,7 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
-from scheduler.model.plan import Grow, Reserve, Start
+from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.resources import Amount, add, amount_of
 from scheduler.policy.overlay.booking_feasible import refusal, room_of, slots_kept
@@ -175,6 +175,40 @@ def test_it_takes_the_place_of_a_less_important_one_that_stays_as_long(workers: 
     assert c.reason(1) in (WaitReason.INSUFFICIENT_SLOTS, WaitReason.BEHIND_BOOKING)
 
 
+@pytest.mark.parametrize("preemptible", [True, False])
+@pytest.mark.parametrize(("slots", "workers"), [(2, 2), (5, 3)])
+def test_it_takes_no_place_that_a_booking_needs_once_it_is_free(slots: int, workers: int, preemptible: bool) -> None:
+    c = zones(a=slots).booked("b", slots, 24 * HOUR, 25 * HOUR).running(1, {"a": workers}, workers=(workers, workers))
+    c.waiting(2, workers=(workers, workers), priority=5, preemptible=preemptible)
+    assert c.settle(seconds=1.0) <= 1
+    assert (where(c, 1), c.reason(2)) == ({"a": workers}, WaitReason.BEHIND_BOOKING)
+
+
+def test_room_beside_a_booking_that_is_held_for_a_job_is_given_to_no_other() -> None:
+    c = zones(a=5).booked("b", 2, HOUR, 2 * HOUR)
+    c.running(1, {"a": 3}, workers=(3, 3), leaving=3, leave_for=2, state=JobState.STOPPING)
+    held: dict[str, Any] = {"reservation": (("a", 3),), "wait_reason": WaitReason.WAITING_FOR_VICTIMS}
+    c.waiting(2, workers=(3, 3), priority=5, **held).waiting(3, workers=(2, 2)).step()
+    assert c.reason(3) is WaitReason.BEHIND_BOOKING
+    c.step(1.0)
+    assert where(c, 2) == {"a": 3}
+
+
+def test_room_beside_a_booking_is_held_while_the_fixed_group_of_who_leaves_it_is_still_there() -> None:
+    c = zones(a=5).booked("b", 3, HOUR, 2 * HOUR)
+    fixed: dict[str, Any] = {"fixed": FixedGroup(1, ("ps",), shape=WorkerShape(slots=1)), "fixed_on": {"a": 1}}
+    c.running(1, {"a": 1}, workers=(1, 1), leaving=1, leave_for=2, state=JobState.STOPPING, **fixed)
+    held: dict[str, Any] = {"reservation": (("a", 2),), "wait_reason": WaitReason.WAITING_FOR_VICTIMS}
+    c.waiting(2, workers=(2, 2), priority=5, slots_per_worker=1, **held).running(3, {"a": 3}, workers=(1, 3))
+    assert c.plan().actions == ()
+
+
+def test_what_a_job_gives_up_for_nobody_is_held_for_nobody_where_it_is_booked() -> None:
+    c = zones(a=4).booked("b", 2, HOUR, 2 * HOUR).running(1, {"a": 4}, workers=(2, 2), preemptible=False)
+    c.waiting(2, workers=(2, 2))
+    assert not any(isinstance(action, Reserve) for action in c.plan(outside_bounds=True).actions)
+
+
 def test_jobs_that_can_leave_in_time_stay_where_one_that_cannot_takes_a_place() -> None:
     c = zones(a=5).booked("b", 3, HOUR, 2 * HOUR).running(1, {"a": 2}, workers=(2, 2))
     c.running(3, {"a": 3}, workers=(1, 3)).waiting(2, workers=(2, 2), priority=5).settle(seconds=1.0)
@@ -292,6 +326,15 @@ def test_what_those_who_stay_leave_to_the_bookings_is_not_made_less(c: Cluster) 
         before = [_left_to(c, booking) for booking in c.bookings]
         c.step(1.0)
         assert all(now >= then for now, then in zip([_left_to(c, b) for b in c.bookings], before, strict=True))
+
+
+@given(booked_clusters())
+def test_who_others_leave_for_is_not_kept_by_a_booking_from_what_they_left(c: Cluster) -> None:
+    takers: set[JobId] = set()
+    for _ in range(4):
+        actions = c.step(1.0).actions
+        assert not takers & {action.job_id for action in actions if isinstance(action, Release)}
+        takers = {each.for_job for each in actions if isinstance(each, Shrink | StopJob) and each.for_job is not None}
 
 
 def _left_to(c: Cluster, booking: Booking) -> int:

@@ -13,13 +13,14 @@ from operator import attrgetter
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.plan import Placing, Plan, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.plan import Placing, Plan
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.capacity.pools import placed_by
 from scheduler.policy.capacity.resources import Amount
+from scheduler.policy.overlay.booking_entries import entries, leavers
 from scheduler.policy.overlay.booking_feasible import pour, workers_of
-from scheduler.policy.overlay.booking_moment import Moment, kept_workers
+from scheduler.policy.overlay.booking_moment import Moment
 from scheduler.policy.overlay.booking_places import beside_booked, first_behind, taking_places
 from scheduler.policy.overlay.booking_view import Seen, Terms, scheduled_job
 from scheduler.policy.snapshot.order import Order
@@ -156,7 +157,7 @@ class _Guard:
     def crowding(self, made: Plan) -> dict[JobId, _Crowding]:
         """Jobs that take room that bookings need."""
         crowding: dict[JobId, _Crowding] = {}
-        taking, leaving = self._taking(made), self._leaving(made)
+        taking, leaving = self._taking(made), list(leavers(self._world, made))
         for moment in self._moments:
             longer = [
                 (job, action)
@@ -186,8 +187,12 @@ class _Guard:
         leaving: list[tuple[Job, Worker]],
         crowding: dict[JobId, _Crowding],
     ) -> None:
-        """Add the jobs whose new workers take room that bookings need at this moment, and that no leaver gives them."""
-        room, kept = moment.room_without(leaving), moment.slots_kept(moment.room)
+        """Add the jobs whose new workers take room that bookings need at this moment.
+
+        Room that others leave is judged as if they were gone, since it is when a job for which they leave starts.
+        """
+        room = moment.room_without(leaving)
+        kept = moment.slots_kept(room)
         needed: frozenset[NodeName] = frozenset()
         for job, action in taking:
             owed = self._owed(job, action)
@@ -208,23 +213,8 @@ class _Guard:
 
     def _taking(self, made: Plan) -> list[tuple[Job, Placing]]:
         """Jobs that get slots of their own, in queue order, as the room left goes to the first of them."""
-        taking = [
-            (job, action)
-            for action in made.actions
-            if isinstance(action, Placing) and not action.shared
-            if (job := self._world.job(action.job_id)) is not None
-        ]
+        taking = (each for each in entries(self._world, made) if not each[1].shared)
         return sorted(taking, key=lambda each: self._order.rank(each[0]))
-
-    def _leaving(self, made: Plan) -> list[tuple[Job, Worker]]:
-        """Workers that leave for other jobs, which take their room."""
-        leaving: list[tuple[Job, Worker]] = []
-        for action in made.actions:
-            if isinstance(action, Shrink | StopJob) and action.for_job is not None:
-                job = self._world.active[action.job_id]
-                ids = set(action.workers) if isinstance(action, Shrink) else None
-                leaving += [(job, worker) for worker in kept_workers(job) if ids is None or worker.id in ids]
-        return leaving
 
     def _outstayed(self, job: Job) -> tuple[Moment, ...]:
         """Moments at which the job, if it gets more, would still be there."""
@@ -233,12 +223,8 @@ class _Guard:
     def _got(self, made: Plan) -> Counter[JobId]:
         """Workers that jobs have, get, or have reserved."""
         got = Counter({job.id: len(job.wanted_workers) for job in self._world.active.values()})
-        got.update({job.id: sum(count for _, count in job.reservation) for job in self._world.reserved.values()})
-        for action in made.actions:
-            if isinstance(action, Start | Reserve | Release):
-                got[action.job_id] = 0
-            if isinstance(action, Placing):
-                got[action.job_id] += workers_of(action)
+        for job, action in entries(self._world, made):
+            got[job.id] += workers_of(action)
         return got
 
     def _size(self, job_id: JobId) -> int:

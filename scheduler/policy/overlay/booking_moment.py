@@ -7,6 +7,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.worker import Worker
 from scheduler.model.world import NO_USAGE, World
 from scheduler.policy.capacity.ledger import left_of, left_of_empty
@@ -101,4 +102,4 @@ class Moment:
 
 def kept_workers(job: Job) -> tuple[Worker, ...]:
     """The workers that an active job keeps."""
-    return (*job.fixed_workers, *job.wanted_workers)
+    return () if job.state is JobState.STOPPING else (*job.fixed_workers, *job.wanted_workers)
