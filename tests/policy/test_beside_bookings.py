@@ -209,6 +209,19 @@ def test_what_a_job_gives_up_for_nobody_is_held_for_nobody_where_it_is_booked() 
     assert not any(isinstance(action, Reserve) for action in c.plan(outside_bounds=True).actions)
 
 
+@pytest.mark.parametrize(("booked", "grown", "left"), [(4, 4, 4), (3, 5, 3), (2, 6, 2)])
+@pytest.mark.parametrize("slots_per_worker", [1, 2])
+def test_a_job_that_its_queue_lets_grow_takes_no_more_than_the_booking_leaves_it(
+    slots_per_worker: int, booked: int, grown: int, left: int
+) -> None:
+    c = Cluster().node("a", 8 * slots_per_worker).booked("b", booked * slots_per_worker, HOUR, 2 * HOUR)
+    c.queue("mine", guarantee=8 * slots_per_worker).queue("other")
+    alike: dict[str, Any] = {"workers": (1, 8), "slots_per_worker": slots_per_worker}
+    c.running(1, {"a": 4}, preemptible=False, queue="mine", **alike).running(2, {"a": 4}, queue="other", **alike)
+    c.settle()
+    assert (c.size(1), c.size(2)) == (grown, left)
+
+
 def test_jobs_that_can_leave_in_time_stay_where_one_that_cannot_takes_a_place() -> None:
     c = zones(a=5).booked("b", 3, HOUR, 2 * HOUR).running(1, {"a": 2}, workers=(2, 2))
     c.running(3, {"a": 3}, workers=(1, 3)).waiting(2, workers=(2, 2), priority=5).settle(seconds=1.0)

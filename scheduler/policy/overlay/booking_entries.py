@@ -1,19 +1,34 @@
 """Who comes to have slots of its own by a plan, and whose workers leave."""
 
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.plan import Placing, Plan, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.plan import Grow, Placing, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
+from scheduler.policy.overlay.booking_feasible import workers_of
 from scheduler.policy.overlay.booking_moment import kept_workers
 
 
-def entries(world: World, made: Plan) -> Iterator[tuple[Job, Placing]]:
-    """What jobs get by this plan, and what is held for them once it is done."""
-    for action in made.actions:
-        if isinstance(action, Placing) and (job := world.job(action.job_id)) is not None:
-            yield job, action
+def entries(world: World, made: Plan, kept_to: Mapping[JobId, int]) -> Iterator[tuple[Job, Placing]]:
+    """What jobs get by this plan, what is held for them once it is done, and what others leave to running ones.
+
+    `kept_to`: the most workers of jobs for which the plan was made with less than their maximum.
+    """
+    placing = [action for action in made.actions if isinstance(action, Placing)]
+    left_to = _left_to_running(world, made)
+    grows = {job_id: Grow(job_id, ()) for job_id in left_to}
+    grows |= {action.job_id: action for action in placing if isinstance(action, Grow)}
+    for job_id, grow in grows.items():
+        job = world.active[job_id]
+        yield job, _grown_by(job, grow, left_to.get(job_id, {}), kept_to)
+    for action in placing:
+        if not isinstance(action, Grow) and action.job_id in world.queued:
+            yield world.queued[action.job_id], action
     settled = {action.job_id for action in made.actions if isinstance(action, Start | Reserve | Release)}
     for job in world.reserved.values():
         if job.id in world.queued and job.id not in settled:
@@ -25,6 +40,32 @@ def leavers(world: World, made: Plan) -> Iterator[tuple[Job, Worker]]:
     for action in made.actions:
         if isinstance(action, Shrink | StopJob):
             job = world.active[action.job_id]
-            for worker in kept_workers(job):
-                if isinstance(action, StopJob) or worker.id in action.workers:
-                    yield job, worker
+            yield from ((job, worker) for worker in _leaving(job, action))
+
+
+def _left_to_running(world: World, made: Plan) -> dict[JobId, Counter[NodeName]]:
+    """Slots that others leave to running jobs, by node."""
+    slots: dict[JobId, Counter[NodeName]] = {}
+    for action in made.actions:
+        if isinstance(action, Shrink | StopJob) and action.for_job is not None and action.for_job in world.active:
+            left = slots.setdefault(action.for_job, Counter())
+            for worker in _leaving(world.active[action.job_id], action):
+                left[worker.node] += 0 if worker.shared else len(worker.slot_ids)
+    return slots
+
+
+def _grown_by(job: Job, action: Grow, left: Mapping[NodeName, int], kept_to: Mapping[JobId, int]) -> Grow:
+    """All that the job grows by: at once, and at most, where others leave these slots to it."""
+    most = min(job.max_workers, kept_to.get(job.id, job.max_workers))
+    lacks = most - len(job.wanted_workers) - workers_of(action)
+    placement = list(action.placement)
+    for name, slots in sorted(left.items()):
+        workers = max(min(math.ceil(slots / job.shape.slots), lacks), 0)
+        placement.append((name, workers))
+        lacks -= workers
+    return replace(action, placement=tuple(placement))
+
+
+def _leaving(job: Job, action: Shrink | StopJob) -> Iterator[Worker]:
+    """The workers that leave by this action."""
+    return (w for w in kept_workers(job) if isinstance(action, StopJob) or w.id in action.workers)

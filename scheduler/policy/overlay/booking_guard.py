@@ -213,7 +213,7 @@ class _Guard:
 
     def _taking(self, made: Plan) -> list[tuple[Job, Placing]]:
         """Jobs that get slots of their own, in queue order, as the room left goes to the first of them."""
-        taking = (each for each in entries(self._world, made) if not each[1].shared)
+        taking = (each for each in entries(self._world, made, self._terms.kept_to) if not each[1].shared)
         return sorted(taking, key=lambda each: self._order.rank(each[0]))
 
     def _outstayed(self, job: Job) -> tuple[Moment, ...]:
@@ -223,7 +223,7 @@ class _Guard:
     def _got(self, made: Plan) -> Counter[JobId]:
         """Workers that jobs have, get, or have reserved."""
         got = Counter({job.id: len(job.wanted_workers) for job in self._world.active.values()})
-        for job, action in entries(self._world, made):
+        for job, action in entries(self._world, made, self._terms.kept_to):
             got[job.id] += workers_of(action)
         return got
 
