@@ -17,7 +17,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.resources import Amount, add, amount_of
 from scheduler.policy.overlay.booking_feasible import refusal, room_of, slots_kept
 from scheduler.policy.snapshot.order import Order
-from tests.policy.worlds import NOW, Cluster
+from tests.policy.worlds import NOW, Cluster, enact
 
 HOUR = 3600.0
 
@@ -207,6 +207,32 @@ def test_what_a_job_gives_up_for_nobody_is_held_for_nobody_where_it_is_booked() 
     c = zones(a=4).booked("b", 2, HOUR, 2 * HOUR).running(1, {"a": 4}, workers=(2, 2), preemptible=False)
     c.waiting(2, workers=(2, 2))
     assert not any(isinstance(action, Reserve) for action in c.plan(outside_bounds=True).actions)
+
+
+@pytest.mark.parametrize(
+    ("fields", "latest"),  # how long before the booking it has to start
+    [
+        ({"workers": (2, 2), "time_limit_seconds": HOUR}, HOUR),
+        ({"workers": (2, 2), "time_limit_seconds": HOUR, "preemptible": False}, HOUR),
+        ({"workers": (1, 2), "time_limit_seconds": HOUR, "preemptible": False}, HOUR),
+        ({"workers": (1, 2), "grace_seconds": 200.0}, 210.0),
+    ],
+)
+@pytest.mark.parametrize("spare", [0.0, 64.0, 66.0])
+def test_it_takes_a_place_only_if_it_is_out_in_time_once_others_have_left_it(
+    spare: float, fields: dict[str, Any], latest: float
+) -> None:
+    """They have a minute, and the lead of bookings."""
+    c = zones(a=2).booked("b", 2, latest + spare, latest + HOUR)
+    c.running(1, {"a": 2}, workers=(2, 2), time_limit_seconds=2 * HOUR, grace_seconds=60.0)
+    c.waiting(2, priority=5, **fields)
+    enact(c, c.plan(), slowly=True)
+    if spare < 65.0:
+        assert (where(c, 1), c.reason(2)) == ({"a": 2}, WaitReason.BEHIND_BOOKING)
+        return
+    c.step(60.0)
+    c.step(1.0)
+    assert where(c, 2) == {"a": 2}
 
 
 @pytest.mark.parametrize(("booked", "grown", "left"), [(4, 4, 4), (3, 5, 3), (2, 6, 2)])

@@ -18,7 +18,7 @@ from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.capacity.pools import placed_by
 from scheduler.policy.capacity.resources import Amount
-from scheduler.policy.overlay.booking_entries import entries, leavers
+from scheduler.policy.overlay.booking_entries import Entry, entries, gone_at, leavers
 from scheduler.policy.overlay.booking_feasible import pour, workers_of
 from scheduler.policy.overlay.booking_moment import Moment
 from scheduler.policy.overlay.booking_places import beside_booked, first_behind, taking_places
@@ -80,6 +80,8 @@ class _Guard:
         self._moments = [Moment(at, world, now, settings) for at in starts]
         #: The most workers of barred jobs if they were not barred.
         self._otherwise: dict[JobId, int] = {}
+        #: When jobs that crowded bookings were to get what they did not get, in unix seconds.
+        self._gets_at: dict[JobId, float] = {}
 
     def plan(self, make: Callable[[World], Plan]) -> Plan:
         """A plan that keeps to the terms, which are changed until one does.
@@ -150,7 +152,7 @@ class _Guard:
         got = self._got(made)
         return {
             job.id: got[job.id]
-            for job, _ in self._taking(made)
+            for job, _, _ in self._taking(made)
             if self._world.booking_of(job) is None and self._outstayed(job)
         }
 
@@ -158,15 +160,18 @@ class _Guard:
         """Jobs that take room that bookings need."""
         crowding: dict[JobId, _Crowding] = {}
         taking, leaving = self._taking(made), list(leavers(self._world, made))
+        gone = gone_at(self._world, leaving, self._now, self._settings)
+        gets_at = {each.job.id: each.gets_at(self._now, gone) for each in taking}
         for moment in self._moments:
             longer = [
                 (job, action)
-                for job, action in taking
-                if moment.stays(job, new=True) and not moment.admits(job)
+                for job, action, _ in taking
+                if moment.stays(job, gets_at=gets_at[job.id]) and not moment.admits(job)
                 if not moment.usable.isdisjoint(name for name, _, _ in placed_by(job, action))
             ]
             if longer:
                 self._find_crowding(moment, longer, leaving, crowding)
+        self._gets_at |= {job_id: gets_at[job_id] for job_id in crowding}
         return crowding
 
     def taking_places(self, around: Plan, make: Callable[[World], Plan]) -> Plan:
@@ -211,19 +216,20 @@ class _Guard:
             return workers_of(action)
         return max(job.min_workers - self._size(job.id), 0) if job.state.active and job.id in self._terms.kept_to else 0
 
-    def _taking(self, made: Plan) -> list[tuple[Job, Placing]]:
+    def _taking(self, made: Plan) -> list[Entry]:
         """Jobs that get slots of their own, in queue order, as the room left goes to the first of them."""
-        taking = (each for each in entries(self._world, made, self._terms.kept_to) if not each[1].shared)
-        return sorted(taking, key=lambda each: self._order.rank(each[0]))
+        taking = (each for each in entries(self._world, made, self._terms.kept_to) if not each.action.shared)
+        return sorted(taking, key=lambda each: self._order.rank(each.job))
 
     def _outstayed(self, job: Job) -> tuple[Moment, ...]:
         """Moments at which the job, if it gets more, would still be there."""
-        return tuple(moment for moment in self._moments if moment.stays(job, new=True))
+        gets_at = self._gets_at.get(job.id, self._now)
+        return tuple(moment for moment in self._moments if moment.stays(job, gets_at=gets_at))
 
     def _got(self, made: Plan) -> Counter[JobId]:
         """Workers that jobs have, get, or have reserved."""
         got = Counter({job.id: len(job.wanted_workers) for job in self._world.active.values()})
-        for job, action in entries(self._world, made, self._terms.kept_to):
+        for job, action, _ in entries(self._world, made, self._terms.kept_to):
             got[job.id] += workers_of(action)
         return got
 

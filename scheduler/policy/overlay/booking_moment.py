@@ -31,15 +31,18 @@ class Moment:
         """Whether the job belongs to one of the bookings of that moment."""
         return any(booking.admits(job) for booking in self._bookings)
 
-    def stays(self, job: Job, *, new: bool) -> bool:
-        """Whether the job would still be where it is then, and could not be made to leave; `new`: if it gets more."""
-        end = end_of(job, job.started_at if job.state.active else self._now)
+    def stays(self, job: Job, *, gets_at: float | None) -> bool:
+        """Whether the job would still be where it is then, and could not be made to leave.
+
+        `gets_at`: when it gets more, in unix seconds; None: never.
+        """
+        end = end_of(job, job.started_at if job.state.active else gets_at)
         if end is not None and end <= self._at:
             return False
         if not (job.elastic and job.spec.preemptible):
             return True
         lead = job.spec.stop_seconds + self._settings.booking_lead_seconds + self._settings.near_end_seconds
-        return new and self._now < self._at < self._now + lead
+        return gets_at is not None and self._now < self._at < gets_at + lead
 
     def slots_kept(self, room: Mapping[NodeName, Amount]) -> int:
         """Number of booked slots that this room holds."""
@@ -87,7 +90,7 @@ class Moment:
     def _add(self, room: dict[NodeName, Amount], holders: Iterable[tuple[Job, Worker]], sign: int) -> None:
         """Add what workers of staying jobs hold, or with sign -1 subtract it."""
         for job, worker in holders:
-            if worker.node in room and not worker.shared and self.stays(job, new=False) and not self.admits(job):
+            if worker.node in room and not worker.shared and self.stays(job, gets_at=None) and not self.admits(job):
                 held = amount_of(worker, self._world.nodes[worker.node])
                 room[worker.node] = add(room[worker.node], held, sign)
 
