@@ -12,7 +12,7 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
-from scheduler.model.plan import Grow, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.plan import Grow, Reserve, Start
 from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.resources import Amount, add, amount_of
 from scheduler.policy.overlay.booking_feasible import refusal, room_of, slots_kept
@@ -365,15 +365,6 @@ def test_what_those_who_stay_leave_to_the_bookings_is_not_made_less(c: Cluster) 
         before = [_left_to(c, booking) for booking in c.bookings]
         c.step(1.0)
         assert all(now >= then for now, then in zip([_left_to(c, b) for b in c.bookings], before, strict=True))
-
-
-@given(booked_clusters())
-def test_who_others_leave_for_is_not_kept_by_a_booking_from_what_they_left(c: Cluster) -> None:
-    takers: set[JobId] = set()
-    for _ in range(4):
-        actions = c.step(1.0).actions
-        assert not takers & {action.job_id for action in actions if isinstance(action, Release)}
-        takers = {each.for_job for each in actions if isinstance(each, Shrink | StopJob) and each.for_job is not None}
 
 
 def _left_to(c: Cluster, booking: Booking) -> int:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.plan import Placing, Plan
+from scheduler.model.plan import Grow, Placing, Plan
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.capacity.pools import placed_by
@@ -217,9 +217,18 @@ class _Guard:
         return max(job.min_workers - self._size(job.id), 0) if job.state.active and job.id in self._terms.kept_to else 0
 
     def _taking(self, made: Plan) -> list[Entry]:
-        """Jobs that get slots of their own, in queue order, as the room left goes to the first of them."""
+        """Who gets slots of its own, in the order in which the room left goes to them.
+
+        First come those for which something was held, as others left for them; then the queue, and of equally important
+        jobs those that start before those that grow.
+        """
+
+        def place(each: Entry) -> tuple[bool, float, bool, float, JobId]:
+            importance, age, job_id = self._order.rank(each.job)
+            return (not each.job.reservation, importance, isinstance(each.action, Grow), age, job_id)
+
         taking = (each for each in entries(self._world, made, self._terms.kept_to) if not each.action.shared)
-        return sorted(taking, key=lambda each: self._order.rank(each.job))
+        return sorted(taking, key=place)
 
     def _outstayed(self, job: Job) -> tuple[Moment, ...]:
         """Moments at which the job, if it gets more, would still be there."""
