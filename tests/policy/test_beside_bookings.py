@@ -269,6 +269,15 @@ def test_a_fixed_group_stands_beside_it_as_well() -> None:
     assert {w.node for w in (*job.workers, *job.fixed_workers)} == {"z"}
 
 
+@pytest.mark.parametrize("beside", [0, 1])
+def test_a_fixed_group_stands_beside_it_also_where_its_workers_share_slots(beside: int) -> None:
+    c = Cluster().node("a", 4, oversell=2.0).node("z", beside).booked("b", 4, HOUR, 2 * HOUR)
+    c.running(1, {"a": 2}, workers=(1, 2))
+    c.waiting(2, workers=(2, 2), oversell=True, fixed=FixedGroup(1, ("ps",), shape=WorkerShape(slots=1))).step()
+    assert [w.node for w in c.jobs[JobId(2)].fixed_workers] == ["z"] * beside
+    assert c.reason(2) is (None if beside else WaitReason.BEHIND_BOOKING)
+
+
 def test_what_it_could_not_have_anyway_is_not_said_to_be_behind_a_booking() -> None:
     c = zones(a=4, z=4).booked("b", 4, HOUR, 2 * HOUR, in_zone("a"))
     c.running(1, {"z": 4}, workers=(4, 4)).waiting(2, workers=(5, 5)).step()

@@ -1,4 +1,4 @@
-"""Who comes to have slots of its own by a plan, and whose workers leave."""
+"""Who comes to have slots by a plan, and whose workers leave."""
 
 import math
 from collections import Counter

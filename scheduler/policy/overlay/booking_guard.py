@@ -217,7 +217,7 @@ class _Guard:
         return max(job.min_workers - self._size(job.id), 0) if job.state.active and job.id in self._terms.kept_to else 0
 
     def _taking(self, made: Plan) -> list[Entry]:
-        """Who gets slots of its own, in the order in which the room left goes to them.
+        """Who gets slots, in the order in which the room left goes to them.
 
         First come those for which something was held, as others left for them; then the queue, and of equally important
         jobs those that start before those that grow.
@@ -227,8 +227,7 @@ class _Guard:
             importance, age, job_id = self._order.rank(each.job)
             return (not each.job.reservation, importance, isinstance(each.action, Grow), age, job_id)
 
-        taking = (each for each in entries(self._world, made, self._terms.kept_to) if not each.action.shared)
-        return sorted(taking, key=place)
+        return sorted(entries(self._world, made, self._terms.kept_to), key=place)
 
     def _outstayed(self, job: Job) -> tuple[Moment, ...]:
         """Moments at which the job, if it gets more, would still be there."""
