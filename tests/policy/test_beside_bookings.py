@@ -17,7 +17,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.resources import Amount, add, amount_of
 from scheduler.policy.overlay.booking_feasible import refusal, room_of, slots_kept
 from scheduler.policy.snapshot.order import Order
-from tests.policy.worlds import NOW, Cluster
+from tests.policy.worlds import NOW, Cluster, enact
 
 HOUR = 3600.0
 
@@ -175,6 +175,79 @@ def test_it_takes_the_place_of_a_less_important_one_that_stays_as_long(workers: 
     assert c.reason(1) in (WaitReason.INSUFFICIENT_SLOTS, WaitReason.BEHIND_BOOKING)
 
 
+@pytest.mark.parametrize("preemptible", [True, False])
+@pytest.mark.parametrize(("slots", "workers"), [(2, 2), (5, 3)])
+def test_it_takes_no_place_that_a_booking_needs_once_it_is_free(slots: int, workers: int, preemptible: bool) -> None:
+    c = zones(a=slots).booked("b", slots, 24 * HOUR, 25 * HOUR).running(1, {"a": workers}, workers=(workers, workers))
+    c.waiting(2, workers=(workers, workers), priority=5, preemptible=preemptible)
+    assert c.settle(seconds=1.0) <= 1
+    assert (where(c, 1), c.reason(2)) == ({"a": workers}, WaitReason.BEHIND_BOOKING)
+
+
+def test_room_beside_a_booking_that_is_held_for_a_job_is_given_to_no_other() -> None:
+    c = zones(a=5).booked("b", 2, HOUR, 2 * HOUR)
+    c.running(1, {"a": 3}, workers=(3, 3), leaving=3, leave_for=2, state=JobState.STOPPING)
+    held: dict[str, Any] = {"reservation": (("a", 3),), "wait_reason": WaitReason.WAITING_FOR_VICTIMS}
+    c.waiting(2, workers=(3, 3), priority=5, **held).waiting(3, workers=(2, 2)).step()
+    assert c.reason(3) is WaitReason.BEHIND_BOOKING
+    c.step(1.0)
+    assert where(c, 2) == {"a": 3}
+
+
+def test_room_beside_a_booking_is_held_while_the_fixed_group_of_who_leaves_it_is_still_there() -> None:
+    c = zones(a=5).booked("b", 3, HOUR, 2 * HOUR)
+    fixed: dict[str, Any] = {"fixed": FixedGroup(1, ("ps",), shape=WorkerShape(slots=1)), "fixed_on": {"a": 1}}
+    c.running(1, {"a": 1}, workers=(1, 1), leaving=1, leave_for=2, state=JobState.STOPPING, **fixed)
+    held: dict[str, Any] = {"reservation": (("a", 2),), "wait_reason": WaitReason.WAITING_FOR_VICTIMS}
+    c.waiting(2, workers=(2, 2), priority=5, slots_per_worker=1, **held).running(3, {"a": 3}, workers=(1, 3))
+    assert c.plan().actions == ()
+
+
+def test_what_a_job_gives_up_for_nobody_is_held_for_nobody_where_it_is_booked() -> None:
+    c = zones(a=4).booked("b", 2, HOUR, 2 * HOUR).running(1, {"a": 4}, workers=(2, 2), preemptible=False)
+    c.waiting(2, workers=(2, 2))
+    assert not any(isinstance(action, Reserve) for action in c.plan(outside_bounds=True).actions)
+
+
+@pytest.mark.parametrize(
+    ("fields", "latest"),  # how long before the booking it has to start
+    [
+        ({"workers": (2, 2), "time_limit_seconds": HOUR}, HOUR),
+        ({"workers": (2, 2), "time_limit_seconds": HOUR, "preemptible": False}, HOUR),
+        ({"workers": (1, 2), "time_limit_seconds": HOUR, "preemptible": False}, HOUR),
+        ({"workers": (1, 2), "grace_seconds": 200.0}, 210.0),
+    ],
+)
+@pytest.mark.parametrize("spare", [0.0, 64.0, 66.0])
+def test_it_takes_a_place_only_if_it_is_out_in_time_once_others_have_left_it(
+    spare: float, fields: dict[str, Any], latest: float
+) -> None:
+    """They have a minute, and the lead of bookings."""
+    c = zones(a=2).booked("b", 2, latest + spare, latest + HOUR)
+    c.running(1, {"a": 2}, workers=(2, 2), time_limit_seconds=2 * HOUR, grace_seconds=60.0)
+    c.waiting(2, priority=5, **fields)
+    enact(c, c.plan(), slowly=True)
+    if spare < 65.0:
+        assert (where(c, 1), c.reason(2)) == ({"a": 2}, WaitReason.BEHIND_BOOKING)
+        return
+    c.step(60.0)
+    c.step(1.0)
+    assert where(c, 2) == {"a": 2}
+
+
+@pytest.mark.parametrize(("booked", "grown", "left"), [(4, 4, 4), (3, 5, 3), (2, 6, 2)])
+@pytest.mark.parametrize("slots_per_worker", [1, 2])
+def test_a_job_that_its_queue_lets_grow_takes_no_more_than_the_booking_leaves_it(
+    slots_per_worker: int, booked: int, grown: int, left: int
+) -> None:
+    c = Cluster().node("a", 8 * slots_per_worker).booked("b", booked * slots_per_worker, HOUR, 2 * HOUR)
+    c.queue("mine", guarantee=8 * slots_per_worker).queue("other")
+    alike: dict[str, Any] = {"workers": (1, 8), "slots_per_worker": slots_per_worker}
+    c.running(1, {"a": 4}, preemptible=False, queue="mine", **alike).running(2, {"a": 4}, queue="other", **alike)
+    c.settle()
+    assert (c.size(1), c.size(2)) == (grown, left)
+
+
 def test_jobs_that_can_leave_in_time_stay_where_one_that_cannot_takes_a_place() -> None:
     c = zones(a=5).booked("b", 3, HOUR, 2 * HOUR).running(1, {"a": 2}, workers=(2, 2))
     c.running(3, {"a": 3}, workers=(1, 3)).waiting(2, workers=(2, 2), priority=5).settle(seconds=1.0)
@@ -194,6 +267,15 @@ def test_a_fixed_group_stands_beside_it_as_well() -> None:
     c.waiting(1, workers=(2, 2), fixed=FixedGroup(2, ("ps",), shape=WorkerShape(slots=1))).step()
     job = c.jobs[JobId(1)]
     assert {w.node for w in (*job.workers, *job.fixed_workers)} == {"z"}
+
+
+@pytest.mark.parametrize("beside", [0, 1])
+def test_a_fixed_group_stands_beside_it_also_where_its_workers_share_slots(beside: int) -> None:
+    c = Cluster().node("a", 4, oversell=2.0).node("z", beside).booked("b", 4, HOUR, 2 * HOUR)
+    c.running(1, {"a": 2}, workers=(1, 2))
+    c.waiting(2, workers=(2, 2), oversell=True, fixed=FixedGroup(1, ("ps",), shape=WorkerShape(slots=1))).step()
+    assert [w.node for w in c.jobs[JobId(2)].fixed_workers] == ["z"] * beside
+    assert c.reason(2) is (None if beside else WaitReason.BEHIND_BOOKING)
 
 
 def test_what_it_could_not_have_anyway_is_not_said_to_be_behind_a_booking() -> None:

@@ -320,6 +320,13 @@ def test_a_member_on_shared_slots_gets_none_of_its_own_besides() -> None:
     assert {worker.shared for worker in c.jobs[JobId(1)].workers} == {True}
 
 
+def test_slots_of_its_own_that_a_member_on_shared_slots_may_not_have_are_lent() -> None:
+    c = Cluster().node("a", 8, oversell=2.0).booked("exam", 8, -1000.0, HOUR)
+    c.running(1, {"a": 2}, workers=(2, 8), oversell=True, shared=True, booking="exam").waiting(2, workers=(1, 8))
+    c.settle()
+    assert sizes(c, 1, 2) == [2, 8]
+
+
 def test_beside_what_is_booked_the_first_in_the_queue_has_what_is_left() -> None:
     """A reservation of one behind it once counted first: it was started for by stopping others, and those again."""
     c = Cluster().node("a", 4, gpu_type="y").node("b", 1, gpu_type="x").node("c", 6, gpu_type="x")

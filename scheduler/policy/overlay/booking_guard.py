@@ -13,13 +13,14 @@ from operator import attrgetter
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.plan import Placing, Plan, Release, Reserve, Shrink, Start, StopJob
+from scheduler.model.plan import Grow, Placing, Plan
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.capacity.pools import placed_by
 from scheduler.policy.capacity.resources import Amount
+from scheduler.policy.overlay.booking_entries import Entry, entries, gone_at, leavers
 from scheduler.policy.overlay.booking_feasible import pour, workers_of
-from scheduler.policy.overlay.booking_moment import Moment, kept_workers
+from scheduler.policy.overlay.booking_moment import Moment
 from scheduler.policy.overlay.booking_places import beside_booked, first_behind, taking_places
 from scheduler.policy.overlay.booking_view import Seen, Terms, scheduled_job
 from scheduler.policy.snapshot.order import Order
@@ -79,6 +80,8 @@ class _Guard:
         self._moments = [Moment(at, world, now, settings) for at in starts]
         #: The most workers of barred jobs if they were not barred.
         self._otherwise: dict[JobId, int] = {}
+        #: When jobs that crowded bookings were to get what they did not get, in unix seconds.
+        self._gets_at: dict[JobId, float] = {}
 
     def plan(self, make: Callable[[World], Plan]) -> Plan:
         """A plan that keeps to the terms, which are changed until one does.
@@ -149,23 +152,26 @@ class _Guard:
         got = self._got(made)
         return {
             job.id: got[job.id]
-            for job, _ in self._taking(made)
+            for job, _, _ in self._taking(made)
             if self._world.booking_of(job) is None and self._outstayed(job)
         }
 
     def crowding(self, made: Plan) -> dict[JobId, _Crowding]:
         """Jobs that take room that bookings need."""
         crowding: dict[JobId, _Crowding] = {}
-        taking, leaving = self._taking(made), self._leaving(made)
+        taking, leaving = self._taking(made), list(leavers(self._world, made))
+        gone = gone_at(self._world, leaving, self._now, self._settings)
+        gets_at = {each.job.id: each.gets_at(self._now, gone) for each in taking}
         for moment in self._moments:
             longer = [
                 (job, action)
-                for job, action in taking
-                if moment.stays(job, new=True) and not moment.admits(job)
+                for job, action, _ in taking
+                if moment.stays(job, gets_at=gets_at[job.id]) and not moment.admits(job)
                 if not moment.usable.isdisjoint(name for name, _, _ in placed_by(job, action))
             ]
             if longer:
                 self._find_crowding(moment, longer, leaving, crowding)
+        self._gets_at |= {job_id: gets_at[job_id] for job_id in crowding}
         return crowding
 
     def taking_places(self, around: Plan, make: Callable[[World], Plan]) -> Plan:
@@ -186,8 +192,12 @@ class _Guard:
         leaving: list[tuple[Job, Worker]],
         crowding: dict[JobId, _Crowding],
     ) -> None:
-        """Add the jobs whose new workers take room that bookings need at this moment, and that no leaver gives them."""
-        room, kept = moment.room_without(leaving), moment.slots_kept(moment.room)
+        """Add the jobs whose new workers take room that bookings need at this moment.
+
+        Room that others leave is judged as if they were gone, since it is when a job for which they leave starts.
+        """
+        room = moment.room_without(leaving)
+        kept = moment.slots_kept(room)
         needed: frozenset[NodeName] = frozenset()
         for job, action in taking:
             owed = self._owed(job, action)
@@ -206,39 +216,29 @@ class _Guard:
             return workers_of(action)
         return max(job.min_workers - self._size(job.id), 0) if job.state.active and job.id in self._terms.kept_to else 0
 
-    def _taking(self, made: Plan) -> list[tuple[Job, Placing]]:
-        """Jobs that get slots of their own, in queue order, as the room left goes to the first of them."""
-        taking = [
-            (job, action)
-            for action in made.actions
-            if isinstance(action, Placing) and not action.shared
-            if (job := self._world.job(action.job_id)) is not None
-        ]
-        return sorted(taking, key=lambda each: self._order.rank(each[0]))
+    def _taking(self, made: Plan) -> list[Entry]:
+        """Who gets slots, in the order in which the room left goes to them.
 
-    def _leaving(self, made: Plan) -> list[tuple[Job, Worker]]:
-        """Workers that leave for other jobs, which take their room."""
-        leaving: list[tuple[Job, Worker]] = []
-        for action in made.actions:
-            if isinstance(action, Shrink | StopJob) and action.for_job is not None:
-                job = self._world.active[action.job_id]
-                ids = set(action.workers) if isinstance(action, Shrink) else None
-                leaving += [(job, worker) for worker in kept_workers(job) if ids is None or worker.id in ids]
-        return leaving
+        First come those for which something was held, as others left for them; then the queue, and of equally important
+        jobs those that start before those that grow.
+        """
+
+        def place(each: Entry) -> tuple[bool, float, bool, float, JobId]:
+            importance, age, job_id = self._order.rank(each.job)
+            return (not each.job.reservation, importance, isinstance(each.action, Grow), age, job_id)
+
+        return sorted(entries(self._world, made, self._terms.kept_to), key=place)
 
     def _outstayed(self, job: Job) -> tuple[Moment, ...]:
         """Moments at which the job, if it gets more, would still be there."""
-        return tuple(moment for moment in self._moments if moment.stays(job, new=True))
+        gets_at = self._gets_at.get(job.id, self._now)
+        return tuple(moment for moment in self._moments if moment.stays(job, gets_at=gets_at))
 
     def _got(self, made: Plan) -> Counter[JobId]:
         """Workers that jobs have, get, or have reserved."""
         got = Counter({job.id: len(job.wanted_workers) for job in self._world.active.values()})
-        got.update({job.id: sum(count for _, count in job.reservation) for job in self._world.reserved.values()})
-        for action in made.actions:
-            if isinstance(action, Start | Reserve | Release):
-                got[action.job_id] = 0
-            if isinstance(action, Placing):
-                got[action.job_id] += workers_of(action)
+        for job, action, _ in entries(self._world, made, self._terms.kept_to):
+            got[job.id] += workers_of(action)
         return got
 
     def _size(self, job_id: JobId) -> int:

@@ -7,6 +7,7 @@ from scheduler.config import PolicySettings
 from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
+from scheduler.model.job_state import JobState
 from scheduler.model.worker import Worker
 from scheduler.model.world import NO_USAGE, World
 from scheduler.policy.capacity.ledger import left_of, left_of_empty
@@ -30,15 +31,18 @@ class Moment:
         """Whether the job belongs to one of the bookings of that moment."""
         return any(booking.admits(job) for booking in self._bookings)
 
-    def stays(self, job: Job, *, new: bool) -> bool:
-        """Whether the job would still be where it is then, and could not be made to leave; `new`: if it gets more."""
-        end = end_of(job, job.started_at if job.state.active else self._now)
+    def stays(self, job: Job, *, gets_at: float | None) -> bool:
+        """Whether the job would still be where it is then, and could not be made to leave.
+
+        `gets_at`: when it gets more, in unix seconds; None: never.
+        """
+        end = end_of(job, job.started_at if job.state.active else gets_at)
         if end is not None and end <= self._at:
             return False
         if not (job.elastic and job.spec.preemptible):
             return True
         lead = job.spec.stop_seconds + self._settings.booking_lead_seconds + self._settings.near_end_seconds
-        return new and self._now < self._at < self._now + lead
+        return gets_at is not None and self._now < self._at < gets_at + lead
 
     def slots_kept(self, room: Mapping[NodeName, Amount]) -> int:
         """Number of booked slots that this room holds."""
@@ -86,7 +90,7 @@ class Moment:
     def _add(self, room: dict[NodeName, Amount], holders: Iterable[tuple[Job, Worker]], sign: int) -> None:
         """Add what workers of staying jobs hold, or with sign -1 subtract it."""
         for job, worker in holders:
-            if worker.node in room and not worker.shared and self.stays(job, new=False) and not self.admits(job):
+            if worker.node in room and not worker.shared and self.stays(job, gets_at=None) and not self.admits(job):
                 held = amount_of(worker, self._world.nodes[worker.node])
                 room[worker.node] = add(room[worker.node], held, sign)
 
@@ -101,4 +105,4 @@ class Moment:
 
 def kept_workers(job: Job) -> tuple[Worker, ...]:
     """The workers that an active job keeps."""
-    return (*job.fixed_workers, *job.wanted_workers)
+    return () if job.state is JobState.STOPPING else (*job.fixed_workers, *job.wanted_workers)

@@ -45,7 +45,7 @@ def taking_places(
     stayers = {
         each.id
         for each in world.active.values()
-        if all(moment.stays(each, new=False) and not moment.admits(each) for moment in moments)
+        if all(moment.stays(each, gets_at=None) and not moment.admits(each) for moment in moments)
     }
     if not any(order.more_important(job, world.active[each]) for each in stayers):
         return None

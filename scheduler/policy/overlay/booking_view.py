@@ -209,8 +209,13 @@ class Seen:
         return sum(node.reduced().fits_empty(job.shape) for node in nodes if node.schedulable) >= job.min_workers
 
     def _claim_growth(self, booking: Booking, job: Job, left: int, *, begun: bool) -> int:
-        """Claim the slots by which the job could grow; returns their number."""
+        """Claim the slots by which the job could grow; returns their number.
+
+        What is booked are slots of its own, which a job on shared slots may not have besides.
+        """
         if job.finishing or (job.state is not JobState.QUEUED and job.state not in _SIZED):
+            return 0
+        if any(worker.shared for worker in job.workers):
             return 0
         found = self._room_for(job) - (0 if job.workers else job.min_workers)
         room = max(min(job.max_workers - _size(job), left // job.shape.slots, found), 0)
@@ -277,8 +282,6 @@ class Seen:
         job = self._real.active.get(member)
         if job is None or job.state is not JobState.RUNNING or not all(w.wanted and w.member for w in job.workers):
             return
-        if any(worker.shared for worker in job.workers):
-            return  # what is booked are slots of its own, and it may not have both
         cooled = cooled_at(job, self._settings)
         if cooled > self._now:
             self._looks.append(cooled)
