@@ -145,7 +145,7 @@ class WaitReason(StrEnum):
     BOOKED_LATER = "BOOKED_LATER"
     #: Other jobs of its booking use the booked slots.
     BOOKING_FULL = "BOOKING_FULL"
-    #: It would fit, but could not leave booked slots in time.
+    #: It would fit, but on booked slots that are held already, or that it could not leave in time.
     BEHIND_BOOKING = "BEHIND_BOOKING"
     #: It would fit, but pods of others than this scheduler wait for that room.
     BEHIND_FOREIGN = "BEHIND_FOREIGN"

@@ -12,7 +12,7 @@ from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.config import PolicySettings, Settings
 from scheduler.engine.absorb.exits import FAILURES
 from scheduler.engine.board import Board, post
-from scheduler.engine.tick import Engine, TickReport
+from scheduler.engine.tick import Engine, Step, TickReport
 from scheduler.model.event import DECISIONS, Event, EventKind
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
@@ -113,14 +113,17 @@ class InvariantChecker:
         cluster = self._world.cluster
         outside.processes_fit(cluster, snapshot)
         outside.started_once(cluster)
-        if self._was_observed(snapshot, report):
+        decided = any(step is Step.COMMITTED for step, _ in report.steps)
+        if self._was_observed(snapshot, decided):
             outside.slots_of_processes_are_used(cluster, snapshot)
             outside.no_process_of_ended_jobs(cluster, snapshot)
         outside.fixed_groups_are_there(cluster, snapshot)
         self._others_keep.after_tick(snapshot, cluster, report, now)
         if snapshot is not self._compared:
             self._compared = snapshot  # it never changes
-            self._check_new(snapshot, at, order, without)
+            self._check_new(snapshot, at, without)
+        if decided:
+            self._promises.after_tick(snapshot, order, self._world.settings.policy, self._moment())
         nodes = (snapshot.nodes.get(each.action.node) for each in report.action_failures)
         disobeyed = any(node is not None and node.schedulable for node in nodes)
         if report.error is not None or disobeyed or self._stood_still(now) or self._is_reconfigured():
@@ -136,18 +139,18 @@ class InvariantChecker:
             self._others.after_tick(snapshot, self._world.settings.policy, cluster.foreign, now)
         self._no_job_is_lost(snapshot, without)
 
-    def _was_observed(self, snapshot: Snapshot, report: TickReport) -> bool:
+    def _was_observed(self, snapshot: Snapshot, decided: bool) -> bool:
         """Strays are known by observation alone: not in a world that was loaded by a tick that failed afterwards.
 
-        Nothing is decided on such a world before the cluster was observed.
+        Nothing is decided on such a world before the cluster was observed. `decided`: whether this tick did.
         """
-        if report.error is None:
+        if decided:
             self._only_loaded = None
         elif snapshot is not self._compared:
             self._only_loaded = snapshot
         return snapshot is not self._only_loaded
 
-    def _check_new(self, snapshot: Snapshot, at: float, order: Order, without: Collection[JobId]) -> None:
+    def _check_new(self, snapshot: Snapshot, at: float, without: Collection[JobId]) -> None:
         """What depends on the world alone."""
         for violation in check_world(snapshot, at):
             raise Broken(violation.invariant, violation.detail)
@@ -155,9 +158,11 @@ class InvariantChecker:
         self._published_is_allocation(snapshot)
         self._retries_are_failures(snapshot)
         reservations_fit(snapshot)
+
+    def _moment(self) -> tuple[int, int]:
+        """The term, and how many commits there have been."""
         lease = self._world.engine.lease
-        moment = (lease.term if lease is not None else 0, self._revision())
-        self._promises.after_tick(snapshot, order, self._world.settings.policy, moment)
+        return lease.term if lease is not None else 0, self._revision()
 
     def _take_events(self) -> None:
         """I8: what was stored since the last look, also by a commit whose outcome the engine does not know."""

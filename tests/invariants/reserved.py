@@ -116,7 +116,8 @@ class Promises:
 
     It could have where that still fits beside everything that was there before, and everything new of those that go
     before it. Only two looks with one commit between them are compared: what a tick did that nobody looked at may be
-    undone by the next one.
+    undone by the next one. Each look is to be at a world on which the tick has decided: one that was only loaded tells
+    nothing of what others held when the plan was made.
     """
 
     def __init__(self) -> None:

@@ -186,6 +186,21 @@ def test_what_a_guarantee_of_a_type_takes_may_have_been_taken_later() -> None:
         assert told(c) == []
 
 
+@pytest.mark.parametrize(("limit", "broken"), [(4, set()), (7, set()), (8, {"I14"})])
+def test_where_limits_are_full_a_waiting_job_claims_a_guarantee_of_a_type_that_it_does_not_name(
+    limit: int, broken: set[str]
+) -> None:
+    """Job 4 wants what is guaranteed; job 2 goes before it, and starts on that type in place of job 1."""
+    c = Cluster().node("h", 4, gpu_type="H", labels={"zone": "h"}).node("z", 4)
+    c.queue("lab", {"H": 4}, limit=limit).queue("right", guarantee=4)
+    c.running(1, {"z": 4}, workers=4, queue="lab").running(3, {"h": 4}, workers=4, queue="right")
+    c.waiting(2, workers=4, queue="lab", priority=5, selector={"zone": "h"}, **WAITS)
+    c.waiting(4, workers=4, queue="lab", gpu_type="H", **WAITS)
+    assert told(c) == []
+    both = (StopJob(JobId(1), StopReason.PREEMPTED, JobId(2)), StopJob(JobId(3), StopReason.RECLAIMED, JobId(2)))
+    assert found(c, *both, reserve(2, "h", 4)) == broken
+
+
 def test_a_running_job_may_claim_slots_that_are_being_freed_already() -> None:
     c = Cluster().node("a", 6, gpu_type="A").node("h", 2, gpu_type="H").queue("lab", guarantee={"H": 2}).queue("right")
     c.running(1, {"h": 1}, workers=(1, 2), gpu_type="H", queue="lab")

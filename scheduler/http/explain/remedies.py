@@ -19,6 +19,7 @@ from scheduler.policy.explain.counterfactuals import Rise, Trials
 from scheduler.policy.explain.growth_limits import Growth, GrowthLimits, Limit
 from scheduler.policy.explain.held_slots import Look
 from scheduler.policy.explain.shortage import Lack, vacancies_of
+from scheduler.policy.overlay.booking_view import hold_from
 
 _PRIORITY_MAX = int(bounds.PRIORITY.high)
 
@@ -78,10 +79,14 @@ def _to_start(
             return [f"The end of another job of its booking {job.spec.booking}."]
         case WaitReason.BEHIND_BOOKING:
             booking = trials.booking_that_keeps_it() if trials is not None else None
+            held = booking is not None and now >= hold_from(world.bookings[booking], world, settings)
+            if trials is not None and held:  # no time limit helps there
+                return _tried(job, world, now, trials)
             named = f"booking {booking}" if booking is not None else "the booking"
             return [f"The end of {named}, or a shorter time limit (submit the job again)."]
         case WaitReason.BEHIND_FOREIGN:
-            return ["The workloads outside this scheduler start, or are withdrawn."]
+            tried = _tried(job, world, now, trials) if trials is not None else []
+            return ["The workloads outside this scheduler start, or are withdrawn.", *tried]
         case WaitReason.POLICY_WITHOUT_FIXED:
             return ["A policy that supports fixed groups: set policy.name to elastic in the settings of the daemon."]
         case WaitReason.QUEUE_LIMIT:

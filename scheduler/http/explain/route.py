@@ -72,7 +72,7 @@ def _may_be_kept(job: Job, world: World, policy: PolicySettings, now: float) -> 
     match job.state:
         case JobState.QUEUED:
             others = bool(world.bookings or world.demands or world.queues)
-            return others and job.wait_reason is WaitReason.INSUFFICIENT_SLOTS
+            return others and job.wait_reason in (WaitReason.INSUFFICIENT_SLOTS, WaitReason.BEHIND_BOOKING)
         case JobState.RUNNING | JobState.RESIZING:
             return GrowthLimits(world, now, policy).of(job).has_room
         case _:

@@ -65,6 +65,10 @@ def why_waiting(
         case WaitReason.BOOKED_LATER | WaitReason.BOOKING_FULL:
             return _why_booked(job, need, world, now)
         case WaitReason.BEHIND_BOOKING:
+            if kept := _kept(job, look, world):
+                slots = sum(node.slots for node in suitable)
+                held = f"{free} of {slots} suitable slots {are(free)} free{kept}"
+                return f"Would fit, but on reserved slots: {need}, and {held}."
             return (
                 f"Would fit, but could not leave the booked slots in time: {need}. An elastic job, or a "
                 'time limit that ends before the booking starts, could use them ("sched bookings" lists bookings).'

@@ -10,7 +10,7 @@ export const WAITS = {
   EXCEEDS_CLUSTER: "too large for the suitable nodes, even when they are empty",
   BOOKED_LATER: "its booking has not started",
   BOOKING_FULL: "its booking is fully used",
-  BEHIND_BOOKING: "it could not leave booked slots in time",
+  BEHIND_BOOKING: "it would fit only on slots that are booked",
   BEHIND_FOREIGN: "workloads outside this scheduler wait for these slots",
   QUEUE_LIMIT: "its queue is at its limit",
   BUDGET_SPENT: "the budget of its queue is spent for this month",

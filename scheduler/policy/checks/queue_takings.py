@@ -220,14 +220,33 @@ class _Balance:
         )
 
     def _claimed_types(self, taking: _Taking) -> set[str]:
-        """GPU types of which the taker may claim a guarantee: a running one that names none grows by what it takes."""
+        """GPU types of which the taker may claim a guarantee: one that names none may those of what it takes.
+
+        A running one grows by that, and a waiting one is to start on a type of which its limits are full.
+        """
         taker = taking.taker
         if taker.shape.gpu_type is not None:
             return {taker.shape.gpu_type}
-        if not taker.state.active:
-            return set()
         nodes = (self._accounts.world.nodes.get(worker.node) for worker in taking.workers)
-        return {node.gpu_type for node in nodes if node is not None and node.gpu_type is not None}
+        types = {node.gpu_type for node in nodes if node is not None and node.gpu_type is not None}
+        return types if taker.state.active else {each for each in types if self._is_full(each, taker)}
+
+    def _is_full(self, gpu_type: str, job: Job) -> bool:
+        """Whether limits may keep the waiting job from its minimum on this type until others of its queue are gone."""
+        slots, kinds = job.min_workers * job.shape.slots, (ANY_GPU, gpu_type)
+        limits = [(key, limit) for key, limit in self._accounts.limits(job) if key[1] in kinds]
+        own = self._waiting_most.get(job.id, Counter())
+        return job.spec.fixed is None and any(self._in_use[key] - own[key] + slots > limit for key, limit in limits)
+
+    @cached_property
+    def _in_use(self) -> Slots:
+        """What limits can have counted at most: who leaves is there still, and others may have got something before."""
+        accounts, used = self._accounts, Counter[tuple[str, str]]()
+        for job in accounts.world.active.values():
+            used.update(accounts.of_slots(job, ((w.node, len(w.slot_ids)) for w in job.all_workers if not w.shared)))
+        for slots in (*self._waiting_most.values(), *self._grown):
+            used.update(slots)
+        return used
 
     def _losses(self, job: Job) -> list[tuple[Shrink | StopJob, tuple[Worker, ...]]]:
         return [
@@ -237,10 +256,28 @@ class _Balance:
         ]
 
     @cached_property
+    def _waiting_had(self) -> dict[JobId, Slots]:
+        """What each waiting job had reserved before the plan."""
+        accounts = self._accounts
+        return {job.id: accounts.of_slots(job, _reserved(job)) for job in accounts.world.reserved.values()}
+
+    @cached_property
+    def _waiting_most(self) -> dict[JobId, Slots]:
+        """What each waiting job has at most while the plan is made."""
+        had, gets = self._waiting_had, self._waiting_gets
+        return {job_id: had.get(job_id, Counter()) | gets.get(job_id, Counter()) for job_id in had.keys() | gets.keys()}
+
+    @cached_property
+    def _grown(self) -> list[Slots]:
+        """What running jobs grow by."""
+        accounts, grows = self._accounts, (each for each in self._plan.actions if isinstance(each, Grow))
+        growing = ((job, grow) for grow in grows if (job := accounts.world.active.get(grow.job_id)))
+        return [accounts.of_slots(job, given(job, grow)) for job, grow in growing]
+
+    @cached_property
     def _waiting_gets(self) -> dict[JobId, Slots]:
         """What each waiting job gets by a start, or has reserved when the plan is done."""
-        world, accounts = self._accounts.world, self._accounts
-        gets = {job.id: accounts.of_slots(job, _reserved(job)) for job in world.reserved.values()}
+        world, accounts, gets = self._accounts.world, self._accounts, dict(self._waiting_had)
         for action in self._plan.actions:
             if isinstance(action, Release):
                 gets.pop(action.job_id, None)
@@ -256,12 +293,14 @@ class _Balance:
             gone = {worker.id for _, workers in losses for worker in workers}
             stays = [worker for worker in _staying(job) if worker.id not in gone]
             held += accounts.of_slots(job, accounts.open_slots(stays))
+        kinds = dict[JobId, set[str]]()
+        for taking in self._takings:
+            kinds.setdefault(taking.taker.id, {ANY_GPU}).update(self._claimed_types(taking))
         for taker in {taking.taker.id: taking.taker for taking in self._takings}.values():
             # a waiting one has what it took for its minimum, a running one for one worker at least
             workers = 1 if taker.state.active else taker.min_workers if taker.id in self._waiting_gets else 0
             slots = taker.shape.slots * workers
-            kinds = {ANY_GPU, taker.shape.gpu_type or ANY_GPU}
-            held.update({(account, kind): slots for account in accounts.path(taker) for kind in kinds})
+            held.update({(account, kind): slots for account in accounts.path(taker) for kind in kinds[taker.id]})
         return held
 
     @cached_property
@@ -285,13 +324,10 @@ class _Balance:
                     inside[taker.id] = inside.get(taker.id, Counter()) + both
                     if action.reason in _RECLAIMED:
                         held.subtract(lost - both)
-        before = {job.id: accounts.of_slots(job, _reserved(job)) for job in accounts.world.reserved.values()}
-        for job_id in before.keys() | self._waiting_gets.keys():
-            most = before.get(job_id, Counter()) | self._waiting_gets.get(job_id, Counter())
+        for job_id, most in self._waiting_most.items():
             held.update(most - (most & inside.get(job_id, Counter())))
-        for grow in self._plan.actions:
-            if isinstance(grow, Grow) and (grower := accounts.world.active.get(grow.job_id)):
-                held.update(accounts.of_slots(grower, given(grower, grow)))
+        for slots in self._grown:
+            held.update(slots)
         for job in accounts.world.active.values():
             held.update(accounts.of_slots(job, self._claimed_of_freed(job)))
         return held

@@ -11,8 +11,8 @@ from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import Group
 from scheduler.policy.draft import Draft
-from scheduler.policy.overlay.placeholders import Placeholder
 from scheduler.policy.resize.grow import GrowthRound
+from scheduler.policy.snapshot.placeholder import Placeholder
 from scheduler.policy.start.backfill import HeadReservation
 
 

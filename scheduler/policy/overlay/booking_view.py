@@ -25,9 +25,10 @@ from scheduler.model.worker import LeaveReason
 from scheduler.model.world import Changes, World
 from scheduler.policy.capacity.barred_nodes import barred_from
 from scheduler.policy.overlay.booking_feasible import scarcest_first
-from scheduler.policy.overlay.placeholders import CLAIM_PRIORITY, MEMBER_PRIORITY, Placeholder, free_ids, without
+from scheduler.policy.overlay.placeholders import CLAIM_PRIORITY, MEMBER_PRIORITY, free_ids, without
 from scheduler.policy.snapshot.order import Order
 from scheduler.policy.snapshot.peers import cooled_at
+from scheduler.policy.snapshot.placeholder import Placeholder
 from scheduler.policy.snapshot.waiting_jobs import not_carried
 
 #: Wait reasons of jobs that find no room on nodes where they may run.
@@ -141,7 +142,7 @@ class Seen:
 
     def plan(self, made: Plan) -> Plan:
         """Translate this plan for the seen world to the real one."""
-        real = without(made, self._claims, StopReason.BOOKED, LeaveReason.BOOKED, WaitReason.BEHIND_BOOKING)
+        real = without(made, self._claims, StopReason.BOOKED, LeaveReason.BOOKED)
         takes = {action.job_id: action for action in real.actions if isinstance(action, Start | Grow)}
         frees: list[Action] = [action for action in real.actions if not isinstance(action, Start | Grow)]
         frees += [Release(job_id) for job_id in sorted(self._apart) if self._real.queued[job_id].reservation]

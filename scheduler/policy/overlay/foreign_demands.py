@@ -14,7 +14,7 @@ from dataclasses import replace
 from scheduler.model.foreign import Demand
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import JobSpec
-from scheduler.model.job_state import StopReason, WaitReason
+from scheduler.model.job_state import StopReason
 from scheduler.model.node import Node
 from scheduler.model.plan import Plan
 from scheduler.model.shape import WorkerShape
@@ -22,8 +22,8 @@ from scheduler.model.worker import LeaveReason
 from scheduler.model.world import Changes, World
 from scheduler.policy.capacity.ledger import left_of_empty
 from scheduler.policy.capacity.resources import fit_in, needs
-from scheduler.policy.overlay.placeholders import DEMAND_PRIORITY, Placeholder, free_ids, without
-from scheduler.policy.snapshot.waiting_jobs import not_carried
+from scheduler.policy.overlay.placeholders import DEMAND_PRIORITY, free_ids, without
+from scheduler.policy.snapshot.placeholder import Placeholder
 
 #: A label for nodes on which a demand may run; no node of a user has it.
 LABEL = "\0demand"
@@ -37,8 +37,7 @@ def plan_beside_others(world: World, now: float, make: Callable[[World], Plan]) 
     numbered = zip(free_ids(world), demands, strict=False)
     placeholders = {job_id: _placeholder(job_id, demand, now) for job_id, demand in numbered}
     seen = world.evolve(Changes(jobs=tuple(placeholders.values()), nodes=tuple(_marked(world, demands))))
-    made = without(make(seen), placeholders, StopReason.FOREIGN, LeaveReason.FOREIGN, WaitReason.BEHIND_FOREIGN)
-    return replace(made, waiting=not_carried(world, made.waiting))
+    return without(make(seen), placeholders, StopReason.FOREIGN, LeaveReason.FOREIGN)
 
 
 def _served(world: World) -> Iterator[Demand]:

@@ -4,13 +4,12 @@ They wait in the queue above all jobs. A plan made with them is translated to th
 """
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 from scheduler.model.ids import JobId
-from scheduler.model.job import Job
-from scheduler.model.job_state import StopReason, WaitReason
-from scheduler.model.plan import Action, Plan, Shrink, StopJob, Waiting
+from scheduler.model.job_state import StopReason
+from scheduler.model.plan import Action, Plan, Shrink, StopJob
 from scheduler.model.worker import LeaveReason
 from scheduler.model.world import World
 
@@ -20,23 +19,13 @@ CLAIM_PRIORITY = 10**9
 MEMBER_PRIORITY = CLAIM_PRIORITY + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Placeholder(Job):
-    """The claim of a booking, or the demand of a foreign process, in the form of a job."""
-
-    #: The booking; None: it stands for a foreign process.
-    booking: str | None = None
-    #: The job of the booking that may use the room; None if none can yet.
-    member: JobId | None = None
-
-
 def free_ids(world: World) -> Iterator[JobId]:
     """Ids that neither jobs nor other placeholders have."""
     return (job_id for job_id in map(JobId, count(-1, -1)) if job_id not in world.queued)
 
 
-def without(made: Plan, placeholders: Container[JobId], stop: StopReason, leave: LeaveReason, wait: WaitReason) -> Plan:
-    """The plan without these placeholders; jobs stop, lose workers, or wait in favour of them for these reasons."""
+def without(made: Plan, placeholders: Container[JobId], stop: StopReason, leave: LeaveReason) -> Plan:
+    """The plan without these placeholders; jobs stop or lose workers in favour of them for these reasons."""
     stops: list[Action] = []
     shrinks: dict[JobId, Shrink] = {}
     others: list[Action] = []
@@ -50,9 +39,5 @@ def without(made: Plan, placeholders: Container[JobId], stop: StopReason, leave:
             stops.append(StopJob(action.job_id, stop))
         else:
             others.append(action)
-    waiting = {
-        job_id: Waiting(wait) if said.for_job in placeholders else said
-        for job_id, said in made.waiting.items()
-        if job_id not in placeholders
-    }
+    waiting = {job_id: said for job_id, said in made.waiting.items() if job_id not in placeholders}
     return replace(made, actions=(*stops, *shrinks.values(), *others), waiting=waiting)

@@ -13,6 +13,7 @@ from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import left_of_empty
 from scheduler.policy.capacity.resources import Amount, amount_of, fit_in, needs
 from scheduler.policy.snapshot.order import end_of
+from scheduler.policy.snapshot.placeholder import waiting_behind
 
 GpuType = str | None
 #: Nodes that take workers, each with its capacity for them.
@@ -65,7 +66,8 @@ def held_back(world: World, now: float) -> dict[JobId, Waiting]:
     queue = sorted(world.queued.values(), key=lambda job: (-job.priority, job.submitted_at, job.id))
     profiles: dict[GpuType, Profile] = {}
     room = _room(world)
-    priority, first = math.inf, None
+    priority: float = math.inf
+    first: Job | None = None
     for place, job in enumerate(queue):
         if job.priority < priority:
             priority = job.priority
@@ -82,9 +84,8 @@ def held_back(world: World, now: float) -> dict[JobId, Waiting]:
             booked.append((gpu_type, start, end, slots))
         if start > now:
             fits_now = any(profiles[each].slots[0] >= slots for each in _types(job, world))
-            reason = WaitReason.BEHIND_RESERVATION if fits_now else WaitReason.INSUFFICIENT_SLOTS
-            back[job.id] = Waiting(reason, first if fits_now else None)
-            first = job.id if first is None else first
+            back[job.id] = waiting_behind(first) if fits_now else Waiting(WaitReason.INSUFFICIENT_SLOTS)
+            first = job if first is None else first
     return back
 
 

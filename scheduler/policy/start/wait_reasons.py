@@ -1,7 +1,10 @@
 """Why each job that is left waiting does not start, judged by what the finished plan leaves."""
 
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from itertools import islice
+
+import numpy as np
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -9,7 +12,9 @@ from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.request import Request
+from scheduler.policy.capacity.resources import Amount, pour_rows
 from scheduler.policy.draft import Draft
+from scheduler.policy.snapshot.placeholder import Placeholder, waiting_behind
 from scheduler.policy.snapshot.waiting_jobs import UNEXPLAINED, JobClass, differs, not_carried
 from scheduler.policy.start.backfill import HeadReservation
 
@@ -30,9 +35,9 @@ def explain(
     `left` are jobs that the pass over the queue looked at one by one; `never` tells why no plan can start the jobs of a
     class whatever is free, `request` what each of them asks for.
     """
-    waiting = not_carried(draft.world, draft.waiting)
+    waiting, keepers = not_carried(draft.world, draft.waiting), _Keepers(draft)
     for job in left:
-        said = _reason(draft, draft.request(job), head_reservation)
+        said = _reason(draft.request(job), keepers, head_reservation)
         if differs(job, said):
             waiting[job.id] = said
 
@@ -44,7 +49,7 @@ def explain(
             return Waiting(reason)
         asked = request(job_class)
         if asked not in lacking:
-            lacking[asked] = _reason(draft, asked, head_reservation)
+            lacking[asked] = _reason(asked, keepers, head_reservation)
         return lacking[asked]
 
     _explain_job_classes(draft, said_to, waiting)
@@ -66,19 +71,44 @@ def _explain_job_classes(draft: Draft, said_to: Callable[[JobClass], Waiting], w
             waiting |= told
 
 
-def _reason(draft: Draft, request: Request, head_reservation: HeadReservation | None) -> Waiting:
+class _Keepers:
+    """Who keeps room in the finished draft from jobs behind: waiting jobs by reservations, then placeholders by starts.
+
+    Placeholders start where room is kept free: nobody uses it.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        holders, started = (list(map(draft.world.queued.__getitem__, each)) for each in (draft.holding, draft.starts))
+        placeholders = [job for job in started if isinstance(job, Placeholder)]
+        kept: list[list[tuple[int, Amount]]] = [draft.held_for(job) for job in holders]
+        kept += [list(draft.given_to(job)) for job in placeholders]
+        self._ledger, self._holding, self._jobs = draft.ledger, bool(holders), [*holders, *placeholders]
+        self._where = np.array([i for each in kept for i, _ in each], np.int64)
+        self._amounts = np.array([amount for each in kept for _, amount in each], np.int64).reshape(-1, 3)
+        self._ends = [0, *np.cumsum([len(each) for each in kept], dtype=np.int64).tolist()]
+        #: Index of the first amount that is not free any more in the draft.
+        self._started = self._ends[len(holders)]
+
+    def in_the_way(self, request: Request) -> Job | None:
+        """The first without which and those before it the request would fit; None: it would not without all of them."""
+        count = len(self._jobs)
+        possible = len(self._where) > self._started or (self._holding and request.fits(View.FREE))
+        if not possible or not self._fits_without(count, request):
+            return None
+        return self._jobs[bisect_left(range(count), True, key=lambda k: self._fits_without(k + 1, request))]
+
+    def _fits_without(self, count: int, request: Request) -> bool:
+        """Whether the request would fit without the first so many of them."""
+        free, soon = (self._ledger.rows_at(slice(None), view) for view in (View.FREE, View.SOON))
+        end = self._ends[count]
+        pour_rows(soon, self._where[:end], self._amounts[:end])
+        pour_rows(free, self._where[self._started : end], self._amounts[self._started : end])
+        return request.find(np.minimum(free, soon)) is not None
+
+
+def _reason(request: Request, keepers: _Keepers, head_reservation: HeadReservation | None) -> Waiting:
     """Why a job with this request does not start."""
-    plain = draft.ledger.plain
-    if not request.fits(View.OPEN if plain else View.FREE):
-        return Waiting(WaitReason.INSUFFICIENT_SLOTS)
-    if head_reservation is not None and (plain or request.fits(View.OPEN)):
-        return Waiting(WaitReason.BEHIND_RESERVATION, head_reservation.job.id)
-    return Waiting(WaitReason.BEHIND_RESERVATION, next(_holders(draft, request), None))
-
-
-def _holders(draft: Draft, request: Request) -> Iterator[JobId]:
-    """Jobs that hold capacity on nodes that suit the request."""
-    position, types = draft.ledger.position, request.types
-    for job_id, placements in draft.holding.items():
-        if any(position.get(name) in types for placement in placements for name, _ in placement):
-            yield job_id
+    if request.fits(View.OPEN):
+        return waiting_behind(head_reservation.job if head_reservation is not None else None)
+    keeper = keepers.in_the_way(request)
+    return Waiting(WaitReason.INSUFFICIENT_SLOTS) if keeper is None else waiting_behind(keeper)
