@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.model.fixed import FixedGroup
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Action, Grow, Reserve, Shrink, Start, StopJob
+from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.checks.invariants import check_plan, check_world
 from scheduler.policy.planner import Planner, plan
@@ -122,6 +124,13 @@ def test_sharers_give_way_only_to_who_is_as_important() -> None:
 def test_an_equally_important_sharer_does_not_push_another_out() -> None:
     c = full(oversold(cpus=6.0)).running(2, {"a": 4}, workers=(4, 4), oversell=True, shared=True, cpus=1.5)
     assert c.waiting(3, oversell=True, cpus=1.0).actions() == []
+
+
+def test_a_sharer_is_not_stopped_for_slots_that_its_fixed_group_has_for_itself() -> None:
+    c = full(oversold()).node("z", 1, labels={"zone": "z"})
+    server = FixedGroup(1, ("ps",), shape=WorkerShape(node_selector=(("zone", "z"),)))
+    c.running(2, {"a": 2}, fixed_on={"z": 1}, workers=2, oversell=True, shared=True, fixed=server)
+    assert c.waiting(3, workers=2, oversell=True, fixed=server).actions() == []
 
 
 # What is promised

@@ -55,7 +55,8 @@ class VictimBatch:
         where = pieces[:, WHERE]
         suits = request.mask[where]
         if victim_order.most_first is None:
-            suits &= ~victim_order.equal[owner] | (where < victim_order.own)
+            without_slots = (where < victim_order.own) & (pieces[:, AMOUNT][:, 0] == 0)
+            suits &= ~victim_order.equal[owner] | without_slots
         if not suits.all():
             owner, taking, pieces, where = owner[suits], taking[suits], pieces[suits], where[suits]
         #: By piece: its victim, its taking, its node, and the amount that it frees.
@@ -72,9 +73,8 @@ class VictimBatch:
         found = [victim_order.victim_table.victim(k).takings[worker] for k, worker in zip(whose, workers, strict=True)]
         if victim_order.most_first is None:
             for k in np.flatnonzero(victim_order.equal[owner]).tolist():
-                found[k] = found[k]._replace(
-                    freed=tuple(piece for piece in found[k].freed if piece[0] < victim_order.own)
-                )
+                freed = ((i, amount) for i, amount in found[k].freed if i < victim_order.own and not amount[0])
+                found[k] = found[k]._replace(freed=tuple(freed))
         return found
 
     def spared_until_enough(self, trial: Trial) -> list[Taking] | None:

@@ -7,7 +7,7 @@ from scheduler.model.job import Job
 from scheduler.model.worker import Worker
 from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.capacity.pools import Group
-from scheduler.policy.capacity.resources import fit_in, pour, row
+from scheduler.policy.capacity.resources import Rows, fit_in, pour, row
 from scheduler.policy.draft import Draft
 from scheduler.policy.resize.grow import GrowthRound
 from scheduler.policy.snapshot.peers import GrowthRank, Peers
@@ -24,8 +24,11 @@ class Rivals:
         self._peers = peers
         self._growth_round = growth_round
         self._head_reservation = head_reservation
-        #: Capacity that is free soon, with all that was freed.
-        self._room = draft.ledger.soon()
+
+    @cached_property
+    def _room(self) -> Rows:
+        """Capacity that is free soon, with all that was freed."""
+        return self._draft.ledger.soon()
 
     def free(self, worker: Worker) -> None:
         """The worker's place is free soon, too."""

@@ -273,7 +273,7 @@ class VictimOrder:
     spare: Ints
     whole: Bools
     #: Whether equals first give workers that are many (True) or few (False) on their node; None: they leave in their
-    #: order, and only what that frees before position `own` counts.
+    #: order, and only the CPUs and memory that this frees beside own slots counts, before position `own`.
     most_first: bool | None
     own: int
 
