@@ -95,7 +95,8 @@ def _manifest(template: dict[str, Any], start: StartWorker, settings: Kubernetes
             "namespace": namespace_of(settings, start.pod_template),
             "labels": {**metadata.get("labels", {}), **_labels(start, settings)},
             "annotations": {**metadata.get("annotations", {}), **_annotations(start)},
-            "ownerReferences": [owned_by(owner)],
+            # A ReplicaSet whose selector fits adopts pods without a controller, and deletes those too many.
+            "ownerReferences": [{**owned_by(owner), "controller": True}],
         },
         "spec": _spec(copy.deepcopy(template.get("spec", {})), start, settings),
     }
