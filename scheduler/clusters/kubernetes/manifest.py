@@ -10,6 +10,7 @@ from scheduler.clusters.kubernetes.addresses import namespace_of, on_node_networ
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.checkpoints import VARIABLE, checkpoint_mount
 from scheduler.clusters.kubernetes.names import names_container
+from scheduler.clusters.kubernetes.resources import own_resources
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.errors import InvalidInput
@@ -171,7 +172,7 @@ def _worker(container: dict[str, Any], start: StartWorker, settings: KubernetesS
     if not start.slot_ids and all(each["name"] != _VISIBLE_GPUS for each in kept):
         ours.setdefault(_VISIBLE_GPUS, "void")
     resources = container.get("resources", {})
-    requests, limits = _resources(start, settings)
+    requests, limits = own_resources(start, settings)
     worker = {
         **container,
         "name": container.get("name", WORKER_CONTAINER),
@@ -203,29 +204,6 @@ def _with_checkpoints(mounts: list[Document], variables: dict[str, str]) -> list
     if mount is None:
         del variables[VARIABLE]
     return mounts if mount is None or mount in mounts else [*mounts, mount]
-
-
-def _resources(start: StartWorker, settings: KubernetesSettings) -> tuple[dict[str, str], dict[str, str]]:
-    """Requests and limits. CPUs are not limited: a worker may use idle ones.
-
-    The cluster gives a slot to one pod only: who shares slots asks for none of them.
-    """
-    slots = len(start.slot_ids)
-    requests: dict[str, str] = {}
-    limits: dict[str, str] = {}
-    cpus = start.cpus
-    if settings.has_gpus:
-        requests[settings.resource] = limits[settings.resource] = "0" if start.shared else str(slots)
-    elif start.shared:
-        cpus = max(cpus - slots, 0.0)
-        requests["cpu"] = "0"  # else the default of its namespace would count
-    else:
-        cpus = max(cpus, float(slots))
-    if cpus > 0:
-        requests["cpu"] = f"{round(cpus * 1000)}m"
-    if start.memory_mib > 0:
-        requests["memory"] = limits["memory"] = f"{start.memory_mib}Mi"
-    return requests, limits
 
 
 def _pinned(affinity: dict[str, Any], node: str) -> dict[str, Any]:
