@@ -11,7 +11,8 @@ from scheduler.clusters.kubernetes.manifest import pod_manifest
 from scheduler.clusters.kubernetes.pods import WorkerPods
 from scheduler.config import KubernetesSettings
 from scheduler.model.foreign import NO_FOREIGN, ForeignUse
-from scheduler.model.ids import NodeName
+from scheduler.model.ids import NodeName, WorkerId
+from scheduler.model.observation import EndCause
 from tests.clusters.desk import start_of
 
 A = NodeName("a")
@@ -23,7 +24,7 @@ class OneNode:
     """A node on which one worker of two slots comes and goes."""
 
     def __init__(self, template: dict[str, Any], resource: str = "nvidia.com/gpu", **start: Any) -> None:
-        settings = KubernetesSettings(image="x:1", resource=resource)
+        settings = KubernetesSettings(image="x:1", resource=resource, **start.pop("settings", {}))
         pods = WorkerPods(settings, b"secret")
         self.cache = ClusterCache(settings, pods, lambda: 0.0)
         allocatable = {"nvidia.com/gpu": "8", "cpu": "64", "memory": "512Gi"}
@@ -73,3 +74,23 @@ def test_what_a_template_asks_for_the_worker_itself_counts_where_the_job_asks_fo
 
 def test_where_slots_are_cpus_what_is_beside_the_worker_takes_slots() -> None:
     assert OneNode(BESIDE, "cpu").foreign("Running") == ForeignUse(2, 1.5, 4096)
+
+
+@pytest.mark.parametrize(
+    ("template", "cause"),
+    [
+        ({}, EndCause.NOT_ADMITTED),
+        (BESIDE, None),
+        ({"spec": {"containers": [{"name": "worker"}, {"name": "s", "resources": {"limits": {"cpu": 60}}}]}}, None),
+    ],
+)
+def test_a_pod_whose_template_asks_for_more_is_to_blame_where_it_is_not_bound(
+    template: dict[str, Any], cause: EndCause | None
+) -> None:
+    one = OneNode(template, settings={"names_image": "busybox:1"})
+    one.foreign("Pending", None)
+    unbound = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    one.pod["metadata"]["resourceVersion"] = "9"
+    one.pod["status"] = {"phase": "Pending", "conditions": [unbound]}
+    one.cache.put_pod(one.pod)
+    assert one.cache.observe().workers[WorkerId("7-1")].cause is cause

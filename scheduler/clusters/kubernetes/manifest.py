@@ -10,7 +10,7 @@ from scheduler.clusters.kubernetes.addresses import namespace_of, on_node_networ
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.checkpoints import VARIABLE, checkpoint_mount
 from scheduler.clusters.kubernetes.names import names_container
-from scheduler.clusters.kubernetes.resources import own_resources
+from scheduler.clusters.kubernetes.resources import asks_more, own_resources
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.errors import InvalidInput
@@ -77,6 +77,8 @@ def pod_manifest(
     try:
         template = parse_template(start.pod_template) if start.pod_template is not None else {}
         pod = _manifest(template, start, settings, owner)
+        if asks_more(pod["spec"], start, settings):
+            pod["metadata"]["annotations"][pods.ASKS_MORE] = "true"
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidInput("pod_template", f"cannot be used: {error}") from None
     metadata = pod["metadata"]

@@ -1,9 +1,15 @@
 """What a worker's pod asks of the cluster by the numbers of its job."""
 
-from scheduler.clusters.kubernetes.api.quantities import Amounts, amounts_of
-from scheduler.clusters.kubernetes.pods import WorkerPod
+from collections.abc import Mapping
+from typing import Any
+
+from scheduler.clusters.kubernetes.api.quantities import NONE, Amounts, amounts_of
+from scheduler.clusters.kubernetes.names import NAME
+from scheduler.clusters.kubernetes.pods import WorkerPod, requests_of
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
+
+_PARTS = ("containers", "initContainers")
 
 
 def own_resources(who: StartWorker | WorkerPod, settings: KubernetesSettings) -> tuple[dict[str, str], dict[str, str]]:
@@ -29,6 +35,20 @@ def own_resources(who: StartWorker | WorkerPod, settings: KubernetesSettings) ->
     return requests, limits
 
 
-def own_amounts(who: WorkerPod, settings: KubernetesSettings) -> Amounts:
+def own_amounts(who: StartWorker | WorkerPod, settings: KubernetesSettings) -> Amounts:
     """What the pod asks for by its job's numbers; its template, and defaults of the namespace, may ask for more."""
     return amounts_of(own_resources(who, settings)[0], settings.resource)
+
+
+def asks_more(spec: Mapping[str, Any], start: StartWorker, settings: KubernetesSettings) -> bool:
+    """Whether the pod that the template gives asks for more than its job's numbers say."""
+    asked = {part: [_as_defaulted(each) for each in spec.get(part, ()) if each.get("name") != NAME] for part in _PARTS}
+    more = requests_of({**spec, **asked}, settings.resource).beyond(own_amounts(start, settings))
+    return more != NONE
+
+
+def _as_defaulted(container: Mapping[str, Any]) -> dict[str, Any]:
+    """The container with its limits as requests where it has none, as the API server has it."""
+    resources = container.get("resources") or {}
+    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {**container, "resources": {"requests": requests}}
