@@ -48,6 +48,8 @@ class NodeFailure:
 
     job_id: JobId
     at: float
+    #: Of the job.
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

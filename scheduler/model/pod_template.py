@@ -32,6 +32,8 @@ _SPEC_RULES = {
 _WORKER_RULES = {
     "command": "not allowed: use command of the job",
     "args": "not allowed: use command of the job",
+    "restartPolicy": "not allowed: the scheduler replaces failed workers",
+    "restartPolicyRules": "not allowed: the scheduler replaces failed workers",
 }
 
 

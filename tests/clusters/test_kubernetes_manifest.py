@@ -98,6 +98,17 @@ def test_a_template_changes_nothing_that_the_scheduler_decides() -> None:
     assert pod["metadata"]["labels"]["elastic-gpu-scheduler/job"] == "7"
 
 
+def test_no_controller_adopts_a_pod_and_the_kubelet_restarts_no_worker() -> None:
+    (owner,) = made()["metadata"]["ownerReferences"]
+    assert owner["controller"] is True
+    for settings in (SETTINGS, SETTINGS.model_copy(update={"trust_templates": True})):
+        for field in ({"restartPolicy": "Always"}, {"restartPolicyRules": []}):
+            with pytest.raises(InvalidInput) as caught:
+                made({"spec": {"containers": [{"name": "worker", **field}]}}, settings)
+            assert caught.value.field == f"pod_template.spec.containers.0.{next(iter(field))}"
+        made({"spec": {"initContainers": [{"name": "sidecar", "image": "s", "restartPolicy": "Always"}]}}, settings)
+
+
 def test_the_role_of_a_worker_is_a_label_and_one_without_slots_sees_no_gpu() -> None:
     pod, server = made(), made(role=Role.FIXED, slot_ids=())
     role = "elastic-gpu-scheduler/role"

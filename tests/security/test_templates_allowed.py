@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.clusters.kubernetes.manifest import pod_manifest
-from scheduler.config import KubernetesSettings
+from scheduler.config import KubernetesSettings, Settings
 from scheduler.errors import InvalidInput
+from scheduler.http.admission.pods import check_pods
 from scheduler.http.schemas.requests import JobRequest, check_request
 from scheduler.model.field_rules import Leave
 from scheduler.model.ids import NodeName
@@ -277,6 +278,22 @@ def test_jobs_run_in_no_other_namespaces_than_those_of_workers() -> None:
         broken = broken_template(canonical_template({"metadata": {"namespace": namespace}}), settings)
         why = f"{namespace} is no namespace of workers: they run in jobs, team-a"
         assert broken == (None if allowed else ("pod_template.metadata.namespace", why))
+
+
+@pytest.mark.parametrize("place", ["", "fixed."])
+def test_a_job_over_http_runs_in_no_namespace_but_the_common_one(place: str) -> None:
+    def check(namespace: str, trust: bool) -> None:
+        template = {"pod_template": {"metadata": {"namespace": namespace}}}
+        body = template if not place else {"fixed": {"replicas": 1, **template}}
+        settings = KubernetesSettings(namespace="jobs", namespaces=("team-b",), trust_templates=trust)
+        spec = check_request(JobRequest, {"command": ["train"], **body}).spec()
+        check_pods(Settings(cluster="kubernetes", kubernetes=settings), {"jobs.1.": spec})
+
+    check("jobs", False)
+    check("team-b", True)
+    with pytest.raises(InvalidInput, match="must be jobs: only TrainingJobs run in other namespaces") as caught:
+        check("team-b", False)
+    assert caught.value.field == f"jobs.1.{place}pod_template.metadata.namespace"
 
 
 ANY = st.recursive(

@@ -167,7 +167,7 @@ nodes = whole(
     closed=texts,
     health=st.sampled_from(NodeHealth),
     intent=st.sampled_from(NodeIntent),
-    failures=st.lists(st.builds(NodeFailure, job_ids, times), max_size=3).map(tuple),
+    failures=st.lists(st.builds(NodeFailure, job_ids, times, texts), max_size=3).map(tuple),
     quarantines=sizes,
     quarantined_until=times,
     closed_slots=closed_slots,

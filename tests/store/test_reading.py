@@ -7,8 +7,10 @@ import pytest
 from scheduler.errors import UnreadableRow
 from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec
+from scheduler.model.node import NodeFailure
 from scheduler.model.unreadable import Unreadable
-from scheduler.store.codec.json_text import launch_to_text
+from scheduler.store.codec.json_text import failures_from_text, launch_to_text
+from scheduler.store.codec.json_values import BrokenText
 from scheduler.store.codec.reading import SetAside, broken_columns, check_row, only, plain, reason_of
 from scheduler.store.codec.row_check import BrokenColumn
 from scheduler.store.sql.engine_tables import events, jobs, nodes, workers
@@ -119,3 +121,12 @@ def test_rows_are_checked_by_the_rules_of_their_table() -> None:
 def test_whatever_a_value_is_it_is_shown_in_one_line() -> None:
     assert (plain("a\u2028b\tc"), plain(b"\n"), plain(None)) == ("a b c", "b'\\n'", "None")
     assert plain(10**200) == "1" + "0" * 99
+
+
+def test_failures_that_were_stored_without_their_users_are_read() -> None:
+    assert failures_from_text('[[1,2.0],[3,4.0,"ann"]]') == (
+        NodeFailure(JobId(1), 2.0),
+        NodeFailure(JobId(3), 4.0, "ann"),
+    )
+    with pytest.raises(BrokenText):
+        failures_from_text("[[1]]")

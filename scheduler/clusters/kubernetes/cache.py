@@ -12,6 +12,7 @@ from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.kubernetes.nodes import NAME_LABEL, NodeFacts, node_facts
 from scheduler.clusters.kubernetes.pod_status import PodState, gone_state, pod_state, vanished, worker_container
 from scheduler.clusters.kubernetes.pods import PodKey, WorkerPod, WorkerPods
+from scheduler.clusters.kubernetes.resources import own_amounts
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.model.foreign import Demand
@@ -156,15 +157,16 @@ class ClusterCache:
         with self._lock:
             who = self._who(pod)
             self._forgotten.discard(uid)
+            freed = self._foreign_pods.drop(uid)
             if who is None:
-                return self._foreign_pods.drop(uid)
+                return freed
             known = self._workers.get(who.worker_id)
             if known is not None and known.uid != uid:
-                return False
+                return freed
             before = known or self._known(who, pod)
             state = self._told(uid, gone_state(before.state, pod, self._is_up(who.node)))
             self._displaced.discard(uid)
-            return self._bury(before, state)
+            return self._bury(before, state) or freed
 
     def keep_pods(self, uids: Set[str]) -> bool:
         """Drop all pods but these and those answered since the list began, which may be newer than it."""
@@ -303,7 +305,8 @@ class ClusterCache:
                 new = replace(new, state=known.state)  # an end that was seen stays what it was
             new = replace(new, since=known.since if same else new.since)
         self._set(new)
-        return known is None or known.state != new.state
+        rest = self._foreign_pods.put_rest(new.uid, pod, own_amounts(new.who, self._settings))
+        return rest or known is None or known.state != new.state
 
     def _known(self, who: WorkerPod, pod: Document) -> KnownWorker:
         metadata = pod["metadata"]

@@ -1,4 +1,7 @@
-"""Foreign pods: what they hold on nodes, and which of them are pending. The cache guards them with its lock."""
+"""Foreign use: what pods hold on nodes beside workers, and which foreign pods are pending.
+
+The cache guards it with its lock.
+"""
 
 from collections.abc import Iterable, Set
 
@@ -12,7 +15,7 @@ from scheduler.model.ids import NodeName
 
 
 class ForeignPods:
-    """Foreign pods by uid, since names are reused."""
+    """Foreign pods, and what workers' pods hold besides, by uid, since names are reused."""
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
@@ -30,6 +33,10 @@ class ForeignPods:
         """Store a version of a foreign pod; return whether it is news."""
         waits = self._put_waiting(uid, pod)
         return self._put_held(uid, pod) or waits
+
+    def put_rest(self, uid: str, pod: Document, own: Amounts) -> bool:
+        """Store what a worker's pod holds beyond the numbers of its job (`own`); return whether that is news."""
+        return self._put_held(uid, pod, own)
 
     def drop(self, uid: str) -> bool:
         """Drop a deleted pod; return whether it held or waited for anything."""
@@ -82,8 +89,8 @@ class ForeignPods:
         self._demands = None
         return True
 
-    def _put_held(self, uid: str, pod: Document) -> bool:
-        use = foreign_pod(pod, self._resource)
+    def _put_held(self, uid: str, pod: Document, own: Amounts = NONE) -> bool:
+        use = foreign_pod(pod, self._resource, own)
         if use is None:
             return self._drop_held(uid)
         on_node = self._held.setdefault(use.node, {})

@@ -6,7 +6,7 @@ containers have ended, so its log is followed from before the deletion until the
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 import urllib3
 
+from scheduler.clusters.kubernetes.api.answer import Answer
 from scheduler.clusters.kubernetes.api.connection import Connection
 from scheduler.clusters.kubernetes.api.errors import BAD_REQUEST, NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.known_worker import KnownWorker
@@ -25,7 +26,6 @@ from scheduler.model.ids import WorkerId, job_key
 
 log = structlog.get_logger(__name__)
 
-_CHUNK = 64 * 1024
 #: Bytes that are kept from the end of a log when its pod is deleted.
 KEPT_BYTES_MAX = 4 * 1024 * 1024
 #: Logs that are followed to their end at a time; of further workers that are deleted meanwhile nothing is kept.
@@ -113,7 +113,7 @@ class KubernetesLogs:
             return self._kept.read(worker, offset, limit, nonce=nonce)
         seconds = self._settings.request_seconds
         try:
-            response = self._connection.log(known.who.namespace, known.name, known.container, seconds)
+            answer = self._connection.log(known.who.namespace, known.name, known.container, seconds)
         except RefusedError as error:
             if error.status == NOT_FOUND:
                 return self._kept.read(worker, offset, limit, nonce=nonce)
@@ -121,8 +121,8 @@ class KubernetesLogs:
                 return b"", 0
             raise
         try:
-            with closing(response):
-                data, end = read_part(response, offset, limit)
+            with closing(answer):
+                data, end = read_part(answer.pieces(), offset, limit)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ClusterError(f"the log of {worker} could not be read: {error}") from None
         if _KUBELET.search(data):
@@ -158,7 +158,7 @@ class KubernetesLogs:
 class _Followed:
     """A log that a thread reads to its end."""
 
-    stream: urllib3.BaseHTTPResponse | None = None
+    stream: Answer | None = None
     opened: threading.Event = field(default_factory=threading.Event)
     saved: threading.Event = field(default_factory=threading.Event)
 
@@ -166,18 +166,18 @@ class _Followed:
         """End the stream, so that its thread reads no more."""
         with suppress(OSError, RuntimeError, ValueError):  # it has ended meanwhile
             if self.stream is not None:
-                self.stream.shutdown()
+                self.stream.stop()
 
 
 class _End:
     """The end of a log as it was read until the stream ended or broke."""
 
-    def __init__(self, stream: urllib3.BaseHTTPResponse) -> None:
+    def __init__(self, stream: Answer) -> None:
         kept = bytearray()
         #: Of its first byte.
         self.start = 0
         try:
-            for chunk in stream.stream(_CHUNK):
+            for chunk in stream.pieces():
                 kept += chunk
                 dropped = max(len(kept) - KEPT_BYTES_MAX, 0)
                 self.start += dropped
@@ -191,7 +191,7 @@ def _not_kept(known: KnownWorker, error: Exception) -> None:
     log.warning("kubernetes: the log of a worker could not be kept", worker=known.who.worker_id, error=str(error))
 
 
-def read_part(response: urllib3.BaseHTTPResponse, offset: int, limit: int) -> tuple[bytes, int]:
+def read_part(pieces: Iterable[bytes], offset: int, limit: int) -> tuple[bytes, int]:
     """Read a part of a stream, and return it with the offset of its end.
 
     A negative offset counts back from the stream's end.
@@ -200,10 +200,10 @@ def read_part(response: urllib3.BaseHTTPResponse, offset: int, limit: int) -> tu
     it gives what it has rotated away to nobody.
     """
     if offset < 0:
-        return _last(response, -offset, limit)
+        return _last(pieces, -offset, limit)
     head, kept = bytearray(), bytearray()
     position = 0  # of the first byte that is kept
-    for chunk in response.stream(_CHUNK):
+    for chunk in pieces:
         head += chunk[: max(limit - len(head), 0)]
         kept += chunk
         skipped = min(offset - position, len(kept))
@@ -218,10 +218,10 @@ def read_part(response: urllib3.BaseHTTPResponse, offset: int, limit: int) -> tu
     return data, position + len(data)
 
 
-def _last(response: urllib3.BaseHTTPResponse, wanted: int, limit: int) -> tuple[bytes, int]:
+def _last(pieces: Iterable[bytes], wanted: int, limit: int) -> tuple[bytes, int]:
     kept = bytearray()
     position = 0  # of the first byte that is kept
-    for chunk in response.stream(_CHUNK):
+    for chunk in pieces:
         kept += chunk
         dropped = max(len(kept) - wanted, 0)
         position += dropped

@@ -10,6 +10,7 @@ from scheduler.clusters.kubernetes.addresses import namespace_of, on_node_networ
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.checkpoints import VARIABLE, checkpoint_mount
 from scheduler.clusters.kubernetes.names import names_container
+from scheduler.clusters.kubernetes.resources import asks_more, own_resources
 from scheduler.config import KubernetesSettings
 from scheduler.engine.ports import StartWorker
 from scheduler.errors import InvalidInput
@@ -76,6 +77,8 @@ def pod_manifest(
     try:
         template = parse_template(start.pod_template) if start.pod_template is not None else {}
         pod = _manifest(template, start, settings, owner)
+        if asks_more(pod["spec"], start, settings):
+            pod["metadata"]["annotations"][pods.ASKS_MORE] = "true"
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidInput("pod_template", f"cannot be used: {error}") from None
     metadata = pod["metadata"]
@@ -95,7 +98,8 @@ def _manifest(template: dict[str, Any], start: StartWorker, settings: Kubernetes
             "namespace": namespace_of(settings, start.pod_template),
             "labels": {**metadata.get("labels", {}), **_labels(start, settings)},
             "annotations": {**metadata.get("annotations", {}), **_annotations(start)},
-            "ownerReferences": [owned_by(owner)],
+            # A ReplicaSet whose selector fits adopts pods without a controller, and deletes those too many.
+            "ownerReferences": [{**owned_by(owner), "controller": True}],
         },
         "spec": _spec(copy.deepcopy(template.get("spec", {})), start, settings),
     }
@@ -170,7 +174,7 @@ def _worker(container: dict[str, Any], start: StartWorker, settings: KubernetesS
     if not start.slot_ids and all(each["name"] != _VISIBLE_GPUS for each in kept):
         ours.setdefault(_VISIBLE_GPUS, "void")
     resources = container.get("resources", {})
-    requests, limits = _resources(start, settings)
+    requests, limits = own_resources(start, settings)
     worker = {
         **container,
         "name": container.get("name", WORKER_CONTAINER),
@@ -202,29 +206,6 @@ def _with_checkpoints(mounts: list[Document], variables: dict[str, str]) -> list
     if mount is None:
         del variables[VARIABLE]
     return mounts if mount is None or mount in mounts else [*mounts, mount]
-
-
-def _resources(start: StartWorker, settings: KubernetesSettings) -> tuple[dict[str, str], dict[str, str]]:
-    """Requests and limits. CPUs are not limited: a worker may use idle ones.
-
-    The cluster gives a slot to one pod only: who shares slots asks for none of them.
-    """
-    slots = len(start.slot_ids)
-    requests: dict[str, str] = {}
-    limits: dict[str, str] = {}
-    cpus = start.cpus
-    if settings.has_gpus:
-        requests[settings.resource] = limits[settings.resource] = "0" if start.shared else str(slots)
-    elif start.shared:
-        cpus = max(cpus - slots, 0.0)
-        requests["cpu"] = "0"  # else the default of its namespace would count
-    else:
-        cpus = max(cpus, float(slots))
-    if cpus > 0:
-        requests["cpu"] = f"{round(cpus * 1000)}m"
-    if start.memory_mib > 0:
-        requests["memory"] = limits["memory"] = f"{start.memory_mib}Mi"
-    return requests, limits
 
 
 def _pinned(affinity: dict[str, Any], node: str) -> dict[str, Any]:

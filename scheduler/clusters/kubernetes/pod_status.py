@@ -8,6 +8,7 @@ from typing import Any
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.api.errors import line
 from scheduler.clusters.kubernetes.nodes import node_terms, qualifies
+from scheduler.clusters.kubernetes.pods import ASKS_MORE
 from scheduler.model.observation import EndCause, Phase
 from scheduler.model.pod_template import worker_index
 
@@ -67,11 +68,13 @@ def pod_state(pod: Document, labels: Mapping[str, str]) -> PodState:
     return _waiting(pod, state, labels)
 
 
-def _may_exclude_its_node(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _may_exclude_its_node(pod: Document, labels: Mapping[str, str]) -> bool:
     """Whether the node that the pod was sent to may not be what the user's template asks for."""
+    spec, notes = pod["spec"], pod.get("metadata", {}).get("annotations") or {}
     affinity = spec.get("affinity") or {}
     return bool(
-        not qualifies(labels, *node_terms(spec))
+        ASKS_MORE in notes
+        or not qualifies(labels, *node_terms(spec))
         or affinity.get("podAffinity")
         or affinity.get("podAntiAffinity")
         or spec.get("topologySpreadConstraints")
@@ -160,7 +163,7 @@ def _waiting(pod: Document, state: Mapping[str, Any], labels: Mapping[str, str])
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             detail = _line(condition.get("reason", ""), condition.get("message", ""))
-            cause = None if _may_exclude_its_node(pod["spec"], labels) else EndCause.NOT_ADMITTED
+            cause = None if _may_exclude_its_node(pod, labels) else EndCause.NOT_ADMITTED
             return PodState(Phase.LAUNCHING, detail=detail, cause=cause, blocked=True)
     waits: list[Mapping[str, Any]] = [state.get("waiting") or {}]
     for key in ("initContainerStatuses", "containerStatuses"):

@@ -32,6 +32,8 @@ SHARED = f"{PREFIX}/shared"
 GPUS = f"{PREFIX}/gpus"
 #: Annotation: shows that this scheduler has made the pod.
 SEAL = f"{PREFIX}/seal"
+#: Annotation: its template asks for CPUs, memory or slots beyond the numbers of its job.
+ASKS_MORE = f"{PREFIX}/asks-more"
 #: Annotation: of its job; none where it has none.
 NONCE = f"{PREFIX}/nonce"
 
@@ -74,7 +76,7 @@ class PodKey:
 
 @dataclass(frozen=True, slots=True)
 class ForeignPod:
-    """Resources that a foreign pod holds on a node."""
+    """Resources on a node that a pod holds and no worker counts: a foreign one, or the rest of a worker's."""
 
     key: PodKey
     node: NodeName
@@ -147,12 +149,15 @@ def _words(text: str) -> list[str]:
     return text.split(",") if text else []
 
 
-def foreign_pod(pod: Document, resource: str) -> ForeignPod | None:
-    """Resources that the pod holds; None if it is on no node, has ended, or requests nothing that counts here."""
+def foreign_pod(pod: Document, resource: str, own: Amounts = NONE) -> ForeignPod | None:
+    """Resources that the pod holds beyond those of a worker in it (`own`).
+
+    None if it is on no node, has ended, or requests nothing that counts here.
+    """
     node = pod.get("spec", {}).get("nodeName")
     if not node or pod.get("status", {}).get("phase") in _ENDED:
         return None
-    amounts = requests_of(pod["spec"], resource)
+    amounts = requests_of(pod["spec"], resource).beyond(own)
     key = PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
     return None if amounts == NONE else ForeignPod(key, NodeName(node), amounts)
 

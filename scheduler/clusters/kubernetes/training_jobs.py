@@ -96,12 +96,15 @@ class TrainingJobObjects:
         return news
 
     def remove(self, item: Document) -> bool:
-        """Drop an object; return whether it was known."""
+        """Drop an object, and not another that has its name by now; return whether it was known."""
         key = key_of(item)
         with self._lock:
-            gone = self._items.pop(key, None)
+            known = self._items.get(key)
+            gone = known is not None and known["metadata"]["uid"] == item["metadata"]["uid"]
+            if gone:
+                del self._items[key]
         self._changed(key)
-        return gone is not None
+        return gone
 
     def keep_only(self, namespace: str, names: Set[str]) -> bool:
         """Drop all objects of the namespace but these; return whether any was dropped."""

@@ -15,6 +15,7 @@ import structlog
 from scheduler.backoff import Backoff
 from scheduler.clusters.kubernetes.api.custom_resource import ObjectKey
 from scheduler.config import KubernetesSettings
+from scheduler.daemon.trainingjobs.agenda import Agenda
 from scheduler.daemon.trainingjobs.crd import FINALIZER
 from scheduler.daemon.trainingjobs.queue import into_queue
 from scheduler.daemon.trainingjobs.resource import (
@@ -93,8 +94,7 @@ class TrainingJobs:
         self._leading = leading
         self._stored = stored
         self._lock = threading.Condition()
-        #: Objects to be looked at, and when.
-        self._due: dict[ObjectKey, float] = {}
+        self._agenda = Agenda()
         self._failures: dict[ObjectKey, int] = {}
         #: Objects of jobs, as far as they were looked at.
         self._of_job: dict[JobId, ObjectKey] = {}
@@ -256,7 +256,8 @@ class TrainingJobs:
 
     def _look_at(self, keys: Iterable[ObjectKey]) -> None:
         with self._lock:
-            self._due.update((key, 0.0) for key in keys)
+            for key in keys:
+                self._agenda.put(key, 0.0)
             self._lock.notify_all()
 
     def _run(self) -> None:
@@ -281,11 +282,11 @@ class TrainingJobs:
         with self._lock:
             while not self._stopped:
                 now = self._clock.now()
-                key = min(self._due, key=lambda each: self._due[each], default=None)
-                if key is not None and self._due[key] <= now:
-                    del self._due[key]
+                key = self._agenda.take(now)
+                if key is not None:
                     return key
-                self._lock.wait(self._due[key] - now if key is not None else None)
+                next_at = self._agenda.next_at()
+                self._lock.wait(next_at - now if next_at is not None else None)
             return None
 
     def _retry(self, key: ObjectKey, error: str) -> None:
@@ -293,4 +294,4 @@ class TrainingJobs:
         pause = RETRY.pause_seconds(failures)
         log.warning("TrainingJob failed, retrying later", namespace=key[0], name=key[1], error=error, seconds=pause)
         with self._lock:
-            self._due.setdefault(key, self._clock.now() + pause)
+            self._agenda.put(key, self._clock.now() + pause)

@@ -81,7 +81,7 @@ def _absorb_job(
     ended += absorb_job_workers(changeset, changeset.the_job(job.id) if ended else job, observation, inputs.uncertain)
     _absorb_reports(changeset, job, observation.reports, liveness, settings)
     if ended:
-        count_failures(changeset, ended, settings)
+        count_failures(changeset, job, ended, settings)
         react(changeset, job.id, ended, settings)
     current = changeset.the_job(job.id)
     if current.state.active:

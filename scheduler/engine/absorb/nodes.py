@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from scheduler.config import EngineSettings
 from scheduler.engine.absorb.closed_slots import closed_slots, tell_of_slots
@@ -9,6 +10,7 @@ from scheduler.engine.absorb.exits import FAILURES
 from scheduler.engine.changeset import Changeset
 from scheduler.model.event import Cause, EventKind
 from scheduler.model.ids import NodeName
+from scheduler.model.job import Job
 from scheduler.model.node import CPU_EPSILON, Node, NodeFailure, NodeHealth, NodeIntent
 from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
@@ -145,11 +147,11 @@ def end_quarantine(changeset: Changeset, name: NodeName) -> None:
         changeset.event(EventKind.NODE_UNCORDONED, node=name, cause=Cause.TIME, detail="quarantine ended")
 
 
-def count_failures(changeset: Changeset, ended: Sequence[Worker], settings: EngineSettings) -> None:
-    """Remember failures by node, and quarantine a node where several jobs keep failing.
+def count_failures(changeset: Changeset, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
+    """Remember failures of a job by node, and quarantine a node where those of several users keep failing.
 
-    One job that always fails says nothing about its node, so failures of at least two jobs are needed; and the
-    last node that takes work is left alone.
+    One job that always fails says nothing about its node, nor do several jobs of one user: failures of two users are
+    needed, of two jobs where all jobs are one user's. The last node that takes work is left alone.
     """
     for worker in ended:
         node = changeset.node(worker.node)
@@ -157,11 +159,21 @@ def count_failures(changeset: Changeset, ended: Sequence[Worker], settings: Engi
             continue
         since = changeset.now - settings.quarantine_window_seconds
         recent = [f for f in node.failures if f.at >= since]
-        recent.append(NodeFailure(worker.job_id, changeset.now))
+        recent.append(NodeFailure(job.id, changeset.now, job.spec.user))
         node = changeset.put_node(replace(node, failures=tuple(recent[-FAILURES_KEPT:])))
-        suspicious = len(recent) >= settings.quarantine_failures and len({f.job_id for f in recent}) >= 2
-        if suspicious and node.schedulable and _others_take_work(changeset, node.name):
+        if len(recent) < settings.quarantine_failures or not node.schedulable:
+            continue
+        if _tell_of_node(changeset, recent) and _others_take_work(changeset, node.name):
             _quarantine(changeset, node, settings)
+
+
+def _tell_of_node(changeset: Changeset, failures: Sequence[NodeFailure]) -> bool:
+    """Whether it is the node that these have in common, and not the job or the user."""
+    users = {failure.user for failure in failures}
+    if len(users) > 1:
+        return True
+    jobs = chain(changeset.base.active.values(), changeset.base.queued.values())
+    return len({failure.job_id for failure in failures}) > 1 and all(job.spec.user in users for job in jobs)
 
 
 def _tells_of_node(worker: Worker) -> bool:

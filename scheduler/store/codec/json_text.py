@@ -193,11 +193,18 @@ def slots_by_type_from_text(text: str) -> SlotsByType:
 
 
 def failures_to_text(failures: tuple[NodeFailure, ...]) -> str:
-    return _encode([(failure.job_id, failure.at) for failure in failures])
+    return _encode([(failure.job_id, failure.at, failure.user) for failure in failures])
 
 
 def failures_from_text(text: str) -> tuple[NodeFailure, ...]:
-    return tuple(NodeFailure(JobId(whole(job)), number(at, bounds.MOMENT)) for job, at in two(_decode(text)))
+    return tuple(map(_failure, items(_decode(text))))
+
+
+def _failure(value: object) -> NodeFailure:
+    """One of a daemon that kept no users has two parts."""
+    parts = items(value)
+    job, at, user = parts if len(parts) == 3 else (*items(value, 2), "")
+    return NodeFailure(JobId(whole(job)), number(at, bounds.MOMENT), a_text(user))
 
 
 def slots_to_text(slots: tuple[ClosedSlot, ...]) -> str:

@@ -1,5 +1,6 @@
 """Requests to the API server as plain JSON, paced and bounded in time."""
 
+import math
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from urllib.parse import quote
 import orjson
 import urllib3
 
+from scheduler.clusters.kubernetes.api.answer import Answer
 from scheduler.clusters.kubernetes.api.credentials import Client
 from scheduler.clusters.kubernetes.api.custom_resource import GROUP, PLURAL, VERSION
 from scheduler.clusters.kubernetes.api.documents import Document, parse_document
@@ -111,11 +113,12 @@ class Connection:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        response = self._open(path, query, urllib3.Timeout(connect=_CONNECT_SECONDS, read=SILENCE_SECONDS))
+        silence = urllib3.Timeout(connect=_CONNECT_SECONDS, read=SILENCE_SECONDS)
+        answer = self._open(path, query, silence, math.inf)
         try:
-            yield Watch(response, self.url)
+            yield Watch(answer, self.url)
         finally:
-            response.close()
+            answer.close()
 
     def now(self) -> float:
         """Unix seconds."""
@@ -156,21 +159,20 @@ class Connection:
                 raise
         return self.get(f"{path}/{name}", until)  # another replica was faster
 
-    def log(
-        self, namespace: str, pod: str, container: str, seconds: float, *, follow: bool = False
-    ) -> urllib3.BaseHTTPResponse:
-        """The output of a container as a response to be read and closed.
+    def log(self, namespace: str, pod: str, container: str, seconds: float, *, follow: bool = False) -> Answer:
+        """The output of a container, to be read and closed.
 
-        Up to now, or with `follow` until the container ends; `seconds` may pass without output.
+        Up to now, or with `follow` until the container ends; it has to be over in `seconds`.
         """
         timeout = urllib3.Timeout(connect=min(_CONNECT_SECONDS, seconds), read=seconds)
         query = {"container": container, **({"follow": "true"} if follow else {})}
-        return self._open(f"{in_namespace(namespace, 'pods', pod)}/log", query, timeout)
+        return self._open(f"{in_namespace(namespace, 'pods', pod)}/log", query, timeout, seconds)
 
-    def _open(self, path: str, query: Mapping[str, str], timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
-        """A response to be read as a stream."""
+    def _open(self, path: str, query: Mapping[str, str], timeout: urllib3.Timeout, seconds: float) -> Answer:
+        """An answer to be read as a stream."""
+        until = self._clock.monotonic() + seconds
         with self._told():
-            return accepted(self._client.request("GET", path, query, timeout))
+            return accepted(Answer(self._client.request("GET", path, query, timeout), until, self._clock.monotonic))
 
     def _ask(
         self,
@@ -187,10 +189,12 @@ class Connection:
         wait = self._pace.seconds_to_wait(left) if left > 0 else None
         if wait is None or (wait > 0 and self._idle.wait(wait)):
             raise ClusterError(TOO_LATE)
-        timeout = urllib3.Timeout(total=max(left - wait, 0.001))
+        left = max(left - wait, 0.001)
+        end, timeout = self._clock.monotonic() + left, urllib3.Timeout(total=left)
         with self._told():
-            response = accepted(self._client.request(method, path, query or {}, timeout, body, content_type))
-            return parse_document(response.data)
+            response = self._client.request(method, path, query or {}, timeout, body, content_type)
+            answer = accepted(Answer(response, end, self._clock.monotonic))
+            return parse_document(answer.read())
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -207,15 +211,15 @@ class Connection:
 class Watch:
     """The events of one watch, in order."""
 
-    def __init__(self, response: urllib3.BaseHTTPResponse, url: str) -> None:
-        self._response = response
+    def __init__(self, answer: Answer, url: str) -> None:
+        self._answer = answer
         self._url = url
 
     def events(self) -> Iterator[Document]:
         """Yield events until the server ends the watch, or `stop` is called. Raises `ClusterError` if it breaks."""
         rest = b""
         with told(self._url):
-            for chunk in self._response.stream(65536):
+            for chunk in self._answer.pieces():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
                     if line.strip():
@@ -223,4 +227,4 @@ class Watch:
 
     def stop(self) -> None:
         """End the iteration, from any thread."""
-        self._response.shutdown()
+        self._answer.stop()

@@ -7,6 +7,7 @@ import orjson
 import urllib3
 from kubernetes.config.config_exception import ConfigException
 
+from scheduler.clusters.kubernetes.api.answer import Answer
 from scheduler.errors import ClusterError
 
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, INVALID = 400, 401, 403, 404, 409, 410, 422
@@ -38,21 +39,21 @@ def told(url: str) -> Iterator[None]:
         raise ClusterError(f"the API server at {url} returned something other than JSON") from None
 
 
-def accepted(response: urllib3.BaseHTTPResponse) -> urllib3.BaseHTTPResponse:
-    """Return the response if it is a success; otherwise read it and raise `RefusedError`."""
-    if response.status < BAD_REQUEST:
-        return response
-    text = response.data.decode(errors="replace")
+def accepted(answer: Answer) -> Answer:
+    """Return the answer if it is a success; otherwise read it and raise `RefusedError`."""
+    if answer.status < BAD_REQUEST:
+        return answer
+    text = answer.read().decode(errors="replace")
     try:
         status = orjson.loads(text)
     except orjson.JSONDecodeError:
         status = {}
     if not isinstance(status, dict):
         status = {}
-    message = line(str(status.get("message") or text or response.reason))
-    if response.status == UNAUTHORIZED:
+    message = line(str(status.get("message") or text or answer.reason))
+    if answer.status == UNAUTHORIZED:
         message = f"the API server rejected the credentials: {message}"
-    raise RefusedError(response.status, str(status.get("reason") or response.reason), message)
+    raise RefusedError(answer.status, str(status.get("reason") or answer.reason), message)
 
 
 def line(text: str, length_max: int = _MESSAGE_LENGTH_MAX) -> str:

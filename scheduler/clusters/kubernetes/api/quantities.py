@@ -35,6 +35,14 @@ class Amounts(NamedTuple):
     def plus(self, other: "Amounts") -> "Amounts":
         return Amounts(self.slots + other.slots, self.cpus + other.cpus, self.memory + other.memory)
 
+    def beyond(self, other: "Amounts") -> "Amounts":
+        """By how much each amount exceeds the other."""
+        return Amounts(
+            max(self.slots - other.slots, Decimal(0)),
+            max(self.cpus - other.cpus, Decimal(0)),
+            max(self.memory - other.memory, Decimal(0)),
+        )
+
     def at_least(self, other: "Amounts") -> "Amounts":
         """The larger of each amount."""
         return Amounts(max(self.slots, other.slots), max(self.cpus, other.cpus), max(self.memory, other.memory))
