@@ -169,8 +169,8 @@ class EngineSettings(Section):
     quarantine_failures: int = Field(
         default=4,
         ge=2,
-        description="A node is quarantined after this many failures within the window, of at least two users, or of "
-        "two jobs where all jobs are one user's.",
+        description="A node is quarantined after this many failures within the window, of at least two jobs. Jobs of "
+        "one user close one node at a time to the others.",
     )
     quarantine_window_seconds: Seconds = Field(
         default=600.0, description="The window in which failures of a node are counted."

@@ -148,10 +148,10 @@ def end_quarantine(changeset: Changeset, name: NodeName) -> None:
 
 
 def count_failures(changeset: Changeset, job: Job, ended: Sequence[Worker], settings: EngineSettings) -> None:
-    """Remember failures of a job by node, and quarantine a node where those of several users keep failing.
+    """Remember failures of a job by node, and quarantine a node where several jobs keep failing.
 
-    One job that always fails says nothing about its node, nor do several jobs of one user: failures of two users are
-    needed, of two jobs where all jobs are one user's. The last node that takes work is left alone.
+    One job that always fails says nothing about its node, so failures of at least two jobs are needed. Those of one
+    user close one node at a time to the others. The last node that takes work is left alone.
     """
     for worker in ended:
         node = changeset.node(worker.node)
@@ -170,10 +170,19 @@ def count_failures(changeset: Changeset, job: Job, ended: Sequence[Worker], sett
 def _tell_of_node(changeset: Changeset, failures: Sequence[NodeFailure]) -> bool:
     """Whether it is the node that these have in common, and not the job or the user."""
     users = {failure.user for failure in failures}
-    if len(users) > 1:
+    if len({failure.job_id for failure in failures}) < 2:
+        return False
+    if len(users) > 1 or not any(_is_closed_by(changeset.node(name), users) for name in changeset.base.nodes):
         return True
     jobs = chain(changeset.base.active.values(), changeset.base.queued.values())
-    return len({failure.job_id for failure in failures}) > 1 and all(job.spec.user in users for job in jobs)
+    return all(job.spec.user in users for job in jobs)
+
+
+def _is_closed_by(node: Node | None, users: set[str]) -> bool:
+    """Whether the node is in quarantine for failures of these users' jobs alone."""
+    if node is None or node.intent is not NodeIntent.QUARANTINED:
+        return False
+    return {failure.user for failure in node.failures} == users
 
 
 def _tells_of_node(worker: Worker) -> bool:
