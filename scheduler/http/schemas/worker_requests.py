@@ -7,7 +7,6 @@ from pydantic import Field, StringConstraints
 from scheduler.config.numbers import Efficiency, Fraction, Metric, Moment, Rate, Seconds
 from scheduler.http.schemas.fields import PLAIN, Label, Request
 from scheduler.http.schemas.requests import POSITION_MAX
-from scheduler.model.data_queue import HELD_MAX
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import Agreed, Missed
 
@@ -79,9 +78,11 @@ class ReportRequest(Request):
     metrics: Annotated[dict[Label, Metric], Field(max_length=16)] = Field(default_factory=dict)
 
 
+#: Spans of a list in a call for shards.
+SPANS_MAX = 1_000
 #: A position of the data: its epoch times the number of shards, and its place in the epoch.
 Position = Annotated[int, Field(ge=0, le=POSITION_MAX)]
-Spans = Annotated[list[Annotated[list[Position], Field(min_length=2, max_length=2)]], Field(max_length=HELD_MAX)]
+Spans = Annotated[list[Annotated[list[Position], Field(min_length=2, max_length=2)]], Field(max_length=SPANS_MAX)]
 
 
 class ShardsRequest(Request):
