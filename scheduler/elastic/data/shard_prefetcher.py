@@ -194,9 +194,11 @@ class Holder:
                     self._changed.notify_all()
                 if closing and (answer is None or not self._ready):
                     return
-        except ElasticError as error:
+        except Exception as error:
+            told = error if isinstance(error, ElasticError) else ElasticError(f"no more shards can be had: {error!r}")
+            told.__cause__ = error if told is not error else error.__cause__
             with self._changed:
-                self._error = error
+                self._error = told
                 self._changed.notify_all()
         finally:
             self._source.close()
