@@ -45,12 +45,14 @@ class SignedStore(Store):
     """A connection to a `StoreServer`, as torch takes a store. For any thread; one call at a time."""
 
     def __init__(self, endpoint: str, token: str, timeout_seconds: float, prefix: str = "") -> None:
-        """OSError where nobody listens there, or not with this token. `prefix` is that of all its keys."""
+        """OSError where nobody listens or can listen there, or not with this token.
+
+        `prefix` is that of all its keys.
+        """
         super().__init__()
         self._prefix = prefix
-        parts = urlsplit(f"//{endpoint}")
         self._lock = threading.Lock()
-        self._socket = socket.create_connection((parts.hostname or "", parts.port or 0), timeout_seconds)
+        self._socket = socket.create_connection(_place(endpoint), timeout_seconds)
         try:
             self._line = call(self._socket, token, _PURPOSE)
         except ValueError as error:
@@ -245,6 +247,14 @@ _CALLS: dict[str, Callable[..., Answer]] = {
     "delete": lambda server, key: (True, server.values.pop(key, None) is not None),
     "count": lambda server: (True, len(server.values)),
 }
+
+
+def _place(endpoint: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(f"//{endpoint}")
+        return parts.hostname or "", parts.port or 0
+    except ValueError as error:
+        raise ConnectionError(f"{endpoint!r} is not HOST:PORT: {error}") from None
 
 
 def _text(value: str | bytes) -> str:

@@ -47,7 +47,7 @@ class Membership:
                 peers=_known(workers, "peer"),
                 least=int(answer.get("min", 1)),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"not a list of workers: {str(answer)[:200]!r}") from error
 
     def encode(self) -> bytes:

@@ -38,7 +38,7 @@ def ask_all(contacts: Mapping[str, str], token: str, question: Mapping[str, Any]
     answers: dict[str, Any] = {}
 
     def ask(worker: str, contact: str) -> None:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, OverflowError):  # the last one is that of a port that cannot be
             answers[worker] = _ask(contact, token, question)
 
     ends_at = time.monotonic() + ANSWER_SECONDS

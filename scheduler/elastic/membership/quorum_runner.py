@@ -60,7 +60,11 @@ class Agreement:
             with self._lock:
                 voter, newest = self._current()
             if voter is not None and newest is not None and self._is_due(voter):
-                self._try(voter, newest)
+                try:
+                    self._try(voter, newest)
+                except Exception:
+                    _LOG.exception("generation %d: this try to agree failed; another one follows", newest.generation)
+                    self._not_before = time.monotonic() + _RETRY_SECONDS
 
     def _current(self) -> tuple[Voter | None, Membership | None]:
         """The voter of the scheduler's newest list; under the lock."""
@@ -128,7 +132,7 @@ class Agreement:
         answers = {}
         question = {"list": newest.to_data(), "ask": ask.encode()}
         for worker, data in ask_all(contacts, self._token, question).items():
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError, KeyError, TypeError):  # no answer of a member
                 answers[worker] = Answer.decode(data["answer"])
                 self._agent.take_list(Membership.decode(data["list"]))
         return answers

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from scheduler.config.numbers import Efficiency, Fraction, Metric, Moment, Rate, Seconds
 from scheduler.http.schemas.fields import PLAIN, Label, Request
@@ -10,7 +10,18 @@ from scheduler.http.schemas.requests import POSITION_MAX
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import Agreed, Missed
 
-HostAndPort = Annotated[str, StringConstraints(max_length=300, pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$")]
+
+def _with_port(place: str) -> str:
+    port = int(place.rpartition(":")[2])
+    if not 1 <= port <= PORT_MAX:
+        raise ValueError(f"the port must be from 1 to {PORT_MAX}, not {port}")
+    return place
+
+
+PORT_MAX = 65_535
+HostAndPort = Annotated[
+    str, StringConstraints(max_length=300, pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$"), AfterValidator(_with_port)
+]
 #: Id of a worker: its job's id and its ordinal.
 WorkerName = Annotated[str, StringConstraints(max_length=40, pattern=r"^[0-9]+-[0-9]+$")]
 
