@@ -7,6 +7,7 @@ token, over signed lines.
 import socket
 import socketserver
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 from torch._C._distributed_c10d import Store
 from torch.distributed import DistStoreError
 
-from scheduler.elastic.membership.signed_line import Line, accept, call
+from scheduler.elastic.membership.signed_line import Door, Line, call
 
 #: How long a new connection may take to prove that it knows the token.
 HELLO_SECONDS = 5.0
@@ -52,9 +53,10 @@ class SignedStore(Store):
         super().__init__()
         self._prefix = prefix
         self._lock = threading.Lock()
+        ends_at = time.monotonic() + timeout_seconds
         self._socket = socket.create_connection(_place(endpoint), timeout_seconds)
         try:
-            self._line = call(self._socket, token, _PURPOSE)
+            self._line = call(self._socket, token, _PURPOSE, ends_at)
         except ValueError as error:
             self._socket.close()
             raise ConnectionError(f"{endpoint} is {error}") from None
@@ -143,6 +145,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self.door = Door()
         self.values: dict[str, bytes] = {}
         self.changed = threading.Condition()
         self.ended = False
@@ -181,9 +184,7 @@ class _Peer(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         with suppress(OSError, ValueError):
-            self.request.settimeout(HELLO_SECONDS)
-            line = accept(self.request, self.server.token, _PURPOSE)
-            first = line.receive()
+            line, first = self.server.door.accept(self.request, self.server.token, _PURPOSE, HELLO_SECONDS)
             self.request.settimeout(None)
             self.server.joined(self.request)
             try:
