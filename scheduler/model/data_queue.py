@@ -8,7 +8,8 @@
 
 An epoch begins when all of the one before has been given out and nothing tried waits: what others still hold of that
 keeps nobody idle. Fresh shards are those from the cursor on, and done is what is nowhere else: so a queue is as small
-as what is held, however many shards it has.
+as what is held, however many shards it has. Its size is its number of spans. Where these are too many, what was tried
+comes before anything fresh, nobody gets shards beside others, and a call that would add spans is refused.
 
 A shard fails where its reader says so, or where it was all that was held by a worker that failed or a reader that fell
 silent. Where more was held, nobody knows which one was at fault: all of it is tried alone, so that it shows.
@@ -18,7 +19,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from scheduler.errors import Conflict
+from scheduler.errors import Conflict, InvalidInput
 from scheduler.model.attempts import failed_again
 from scheduler.model.data import Charge, DataProgress, DataSet, ShardHolder
 from scheduler.model.ranges import NOTHING, Ranges
@@ -28,8 +29,9 @@ from scheduler.model.shard_calls import Moved, ReaderKey, ShardAnswer, ShardCall
 HELD_MAX = 10_000
 #: Readers that one worker may have had.
 READERS_MAX = 1_000
-#: More spans than these are not kept waiting for the end of their epoch.
-TRIED_SPANS_MAX = 1_000
+#: Runs of consecutive shards of a queue, and those that each reader adds: with more, nothing may break up more of them.
+SPANS_MAX = 2_000
+SPANS_OF_READER = 4
 DETAIL_MAX = 500
 
 
@@ -92,10 +94,23 @@ class DataQueue:
     removed: set[ReaderKey] = field(default_factory=set)
     #: No deadline is earlier.
     soonest: float = 0.0
+    #: Of all readers together.
+    spans_held: int = 0
 
     @property
     def ended(self) -> bool:
         return self.done + self.set_aside == self.data.total
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it consists of so many spans that each call takes long."""
+        loose = sum(len(part.spans) for part in (self.returned, self.tried, *self.failures))
+        return self.spans_held + loose > SPANS_MAX + SPANS_OF_READER * len(self.readers)
+
+    def add(self, key: ReaderKey, reader: Reader) -> None:
+        """One of its readers, as it is stored."""
+        self.spans_held += len(reader.held.spans) - len(self.readers.get(key, Reader()).held.spans)
+        self.readers[key] = reader
 
     def forget_changes(self) -> None:
         """They are stored."""
@@ -133,7 +148,7 @@ class DataQueue:
         """Take a reader's reports and give it what it wants; it keeps what it holds for another `lease_seconds`.
 
         Raises `Conflict` for a call that is older than the reader's newest one, and for one reader too many;
-        `InvalidInput` where it names a position that the job does not have.
+        `InvalidInput` where it names a position that the job does not have, or breaks up what is crowded.
         """
         call.check_positions(self.data.total)
         reader = self._reader_of(call)
@@ -145,7 +160,8 @@ class DataQueue:
         alone = reader.alone and bool(held)
         given = NOTHING
         if may_take and not alone:
-            given, alone = self._take(min(call.want, HELD_MAX) - held.count, free=not held)
+            room = min(call.want, HELD_MAX) - held.count if not (held and self.crowded) else 0
+            given, alone = self._take(room, free=not held)
             held = held.plus(given)
         refused = call.done.minus(reader.held)
         failed = call.failed.both(reader.held)
@@ -174,7 +190,9 @@ class DataQueue:
         keys = [key for key in self.readers if key.ordinal == ordinal]
         failed = blamed and sum(self.readers[key].held.count for key in keys) == 1
         for key in keys:
-            self._lose(self.readers.pop(key), failed=failed, blamed=blamed, detail=detail)
+            reader = self.readers.pop(key)
+            self.spans_held -= len(reader.held.spans)
+            self._lose(reader, failed=failed, blamed=blamed, detail=detail)
             self.changed.discard(key)
             self.removed.add(key)
 
@@ -211,7 +229,7 @@ class DataQueue:
         return reader
 
     def _put(self, key: ReaderKey, reader: Reader) -> None:
-        self.readers[key] = reader
+        self.add(key, reader)
         self.changed.add(key)
         self.soonest = min(self.soonest, reader.deadline)
 
@@ -220,6 +238,14 @@ class DataQueue:
         done = call.done.both(reader.held)
         failed = call.failed.both(reader.held).minus(done)
         returned = call.returned.both(reader.held).minus(done).minus(failed)
+        held = reader.held.minus(done).minus(failed).minus(returned)
+        added = sum(len(part.spans) for part in (held, failed, returned)) - len(reader.held.spans)
+        if added > 0 and self.crowded:
+            raise InvalidInput(
+                "done" if done else "returned" if returned else "failed",
+                f"readers of the job hold or gave back too many separate runs of shards (more than {SPANS_MAX:,} and "
+                f"{SPANS_OF_READER} for each reader): report shards in the order in which they were given",
+            )
         if done:
             self.done += done.count
             self.failures = tuple(level.minus(done) for level in self.failures)
@@ -227,7 +253,7 @@ class DataQueue:
         self._lose(replace(reader, held=returned), failed=False, blamed=False, detail="")
         self.news.ended = self.news.ended or (self.ended and bool(done))
         moved = Moved(done=done.count, failed=failed.count, returned=returned.count)
-        return reader.held.minus(done).minus(failed).minus(returned), moved
+        return held, moved
 
     def _take(self, room: int, *, free: bool) -> tuple[Ranges, bool]:
         """At most `room` positions, and whether they were tried before; `free` is a reader that holds nothing."""
@@ -247,7 +273,7 @@ class DataQueue:
 
     def _held_up(self) -> bool:
         """Whether what was tried has to be done before anything fresh."""
-        return bool(self.tried) and (self.cursor % self.data.shards == 0 or len(self.tried.spans) > TRIED_SPANS_MAX)
+        return bool(self.tried) and (self.cursor % self.data.shards == 0 or self.crowded)
 
     def _lose(self, reader: Reader, *, failed: bool, blamed: bool, detail: str) -> None:
         if failed:
@@ -283,5 +309,7 @@ def broken_rules(queue: DataQueue) -> Iterable[str]:
         yield "failures are kept of a shard that is over"
     if queue.forgiven_at > queue.done:
         yield "a failure was forgiven for shards that are not done"
+    if queue.spans_held != sum(len(reader.held.spans) for reader in queue.readers.values()):
+        yield "the spans that are held are counted wrong"
     if queue.cursor > queue.data.total:
         yield "more was given out than there is"

@@ -150,6 +150,7 @@ class ShardsGiven:
 class Exchanged:
     """What became of calls that were made together, in their order; a refusal is one's own and not the group's."""
 
-    outcomes: list[ShardsGiven | UserError]
+    #: None where the call was not made: it is still to make.
+    outcomes: list[ShardsGiven | UserError | None]
     #: Jobs that have new events by it.
     told: frozenset[JobId]

@@ -4,7 +4,7 @@ The methods of the engine are in `engine_methods`, those by which users read in 
 `identity_methods`, and those about queues in `queue_methods`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from scheduler.model.booking import Booking
 from scheduler.model.data import ShardSetAside
@@ -75,13 +75,15 @@ class SqlStore(EngineMethods, QueryMethods, IdentityMethods, QueueMethods):
 
     # Data sets
 
-    def exchange_shards(self, asked: Sequence[ShardsAsked], now: float, heard_since: float) -> Exchanged:
-        """Make the calls of readers together, in their order.
+    def exchange_shards(
+        self, asked: Sequence[ShardsAsked], now: float, heard_since: float, goes_on: Callable[[], bool] = lambda: True
+    ) -> Exchanged:
+        """Make the calls of readers together, in their order: at least one, the others while it goes on.
 
         `heard_since`: when this process began to listen to readers; silence before proves nothing.
         """
         with self._database.write() as connection:
-            return self._queues.exchange(connection, asked, now, heard_since)
+            return self._queues.exchange(connection, asked, now, heard_since, goes_on)
 
     def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
         """The data of these jobs as it stands, to be read only; jobs that have declared none are not in it."""

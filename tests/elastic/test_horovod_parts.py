@@ -6,6 +6,7 @@ import shlex
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def test_a_worker_starts_no_process_for_who_does_not_know_its_jobs_token(
 
         def order(path: Path, secret: str) -> list[Any]:
             with socket.create_connection((host, int(port)), 60) as connection:
-                line = call(connection, secret, PURPOSE)
+                line = call(connection, secret, PURPOSE, time.monotonic() + SECONDS_MAX)
                 line.send({"command": ["touch", str(path)], "variables": {}})
                 return [line.receive(), line.receive()]
 

@@ -1,7 +1,11 @@
 """What the scheduler or the library does not take from readers of shards is one clear error, and no endless wait."""
 
+import json
 import os
+import threading
+from collections.abc import Callable
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -9,7 +13,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from scheduler import elastic
-from scheduler.elastic.data.shard_source import Call, Scheduler
+from scheduler.elastic.data.shard_prefetcher import Holder
+from scheduler.elastic.data.shard_source import Answer, Call, Scheduler
 from scheduler.elastic.data.shards import AHEAD_MAX
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.errors import Refused
@@ -52,6 +57,75 @@ def test_a_call_that_is_refused_is_not_made_again(site: Site, monkeypatch: pytes
     refusal = "the report of this shard reader: 422: want: must be at most"
     with closing(Scheduler(worker)) as scheduler, pytest.raises(Refused, match=refusal):
         scheduler.exchange(Call(want=2_000_000), lambda: True)
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """Answers in the scheduler's place."""
+
+    body = b""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is logged."""
+
+
+RIGHT = {"shards": 1, "given": [], "held": [], "refused": [], "end": True, "leave": False, "lease_seconds": 9}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        [],
+        "ok",
+        {**RIGHT, "given": [[1]]},
+        {**RIGHT, "given": [["a", 0, 0]]},
+        {**RIGHT, "held": 1},
+        {**RIGHT, "lease_seconds": None},
+        {**RIGHT, "shards": float("inf")},
+    ],
+)
+def test_an_answer_that_is_not_the_schedulers_is_none(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    monkeypatch.setattr(Proxy, "body", json.dumps(answer).encode())
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        worker = Environment.read(
+            {
+                "SCHED_URL": f"http://127.0.0.1:{proxy.server_port}",
+                "SCHED_JOB_ID": "1",
+                "SCHED_WORKER_ID": "1-1",
+                "SCHED_TOKEN": "t",
+            }
+        )
+        assert worker is not None
+        with closing(Scheduler(worker)) as scheduler:
+            assert scheduler.exchange(Call(want=1), lambda: False) is None
+            monkeypatch.setattr(Proxy, "body", json.dumps(RIGHT).encode())
+            assert scheduler.exchange(Call(want=1), lambda: False) == Answer(end=True, lease_seconds=9.0)
+        proxy.shutdown()
+
+
+class Broken:
+    """A source with a fault that nobody has thought of."""
+
+    def exchange(self, call: Call, goes_on: Callable[[], bool]) -> Answer | None:
+        raise LookupError("no such thing")
+
+    def close(self) -> None:
+        """Nothing is used."""
+
+
+def test_a_fault_of_the_thread_that_gets_shards_is_the_readers_error() -> None:
+    holder = Holder(Broken(), 2, 1.0)
+    with pytest.raises(elastic.ElasticError, match="no more shards can be had: LookupError"):
+        holder.take(lambda: False, in_parts=False)
+    holder.close()
 
 
 def test_a_loop_of_a_worker_whose_token_is_refused_ends_with_the_schedulers_words(

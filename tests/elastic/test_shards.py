@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 import pytest
 import torch
@@ -158,6 +160,75 @@ def test_a_shard_is_done_when_the_batch_with_its_last_sample_was_used(
         next(batches)  # the first four samples were used, so shard 0 is over and shard 1 is not
         assert shards.commit() == []
         assert done(site, job_id) >= 1
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_commit_between_batches_reports_only_shards_that_were_used_up(
+    site: Site, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    job_id = running(site)
+    become_worker(monkeypatch, site, job_id)
+    data = elastic.ShardedDataset(read)
+    loader = DataLoader(data, batch_size=4, num_workers=processes, collate_fn=data.collate)
+    used: Counter[int] = Counter()
+    with elastic.ShardQueue() as shards:
+        for batch in data.batches(shards, loader):
+            used.update(batch[:, 1].tolist())
+            assert shards.commit() == []
+            # Shard 0 has no samples.
+            assert done(site, job_id) <= sum(used[number] == number for number in range(10))
+    assert done(site, job_id) == 10
+
+
+def test_a_commit_of_one_thread_reports_no_shard_of_another(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = running(site)
+    become_worker(monkeypatch, site, job_id)
+    with elastic.ShardQueue() as shards, ThreadPoolExecutor(1) as another:
+        assert another.submit(shards.take).result() is not None
+        assert shards.take() is not None
+        assert shards.commit() == []
+        assert done(site, job_id) == 1
+        assert another.submit(shards.commit).result() == []
+        assert done(site, job_id) == 2
+
+
+def test_a_loop_that_is_left_and_begun_again_goes_on_where_it_was_left(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = running(site)
+    become_worker(monkeypatch, site, job_id)
+    with elastic.ShardQueue() as shards:
+        assert [shard.number for shard in islice(shards, 4)] == [0, 1, 2, 3]
+        assert [shard.number for shard in shards] == [3, 4, 5, 6, 7, 8, 9]
+    assert done(site, job_id) == 10
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_batches_that_are_left_and_begun_again_have_every_sample(
+    site: Site, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    job_id = running(site)
+    become_worker(monkeypatch, site, job_id)
+    data = elastic.ShardedDataset(read)
+    loader = DataLoader(data, batch_size=4, num_workers=processes, collate_fn=data.collate)
+    with elastic.ShardQueue() as shards:
+        first = [sample[1:] for batch in islice(data.batches(shards, loader), 3) for sample in batch.tolist()]
+        rest = [sample[1:] for batch in data.batches(shards, loader) for sample in batch.tolist()]
+    assert len(rest) == len({tuple(sample) for sample in rest}), "none is twice in one loop"
+    assert {tuple(sample) for sample in first + rest} == {(n, k) for n in range(10) for k in range(n)}
+    assert done(site, job_id) == 10
+
+
+def test_persistent_processes_do_not_begin_again_after_a_loop_that_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCHED_URL", raising=False)
+    data = elastic.ShardedDataset(read)
+    loader = DataLoader(data, batch_size=4, num_workers=1, persistent_workers=True, collate_fn=data.collate)
+    with elastic.ShardQueue(shards=9) as shards:
+        next(data.batches(shards, loader))
+        with pytest.raises(
+            elastic.UsageError, match="persistent processes cannot begin again; make another DataLoader"
+        ):
+            next(data.batches(shards, loader))
 
 
 def test_a_loader_that_would_lose_samples_is_refused() -> None:

@@ -10,8 +10,10 @@ from datetime import timedelta
 import pytest
 from torch.distributed import DistStoreError, HashStore, PrefixStore, Store, TCPStore
 
-from scheduler.elastic.group.rendezvous_store import Meeting, connect
+from scheduler.elastic.errors import Superseded
+from scheduler.elastic.group.rendezvous_store import Meeting, connect, meet
 from scheduler.elastic.group.signed_store import SignedStore, StoreServer
+from scheduler.elastic.membership.membership import Membership
 from tests.eventually import SECONDS_MAX
 
 TOKEN = "a" * 64
@@ -46,6 +48,15 @@ def test_the_connections_of_groups_long_gone_are_closed(server: StoreServer) -> 
         joined(server).set("key", "value")
     gc.collect()  # a socket that is dropped without being closed is a warning, and so a failure here
     assert joined(server).get("key") == b"value"
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:99999", "127.0.0.1:x", "[::1"])
+def test_an_endpoint_where_nobody_can_listen_is_like_one_where_nobody_does(endpoint: str) -> None:
+    with pytest.raises(ConnectionError, match="is not HOST:PORT"):
+        connect(endpoint, TOKEN)
+    looks = iter([True, False])
+    with pytest.raises(Superseded):
+        meet(endpoint, TOKEN, Membership(1, ("1-1", "1-2"), None), 1, 0, lambda: next(looks))
 
 
 @pytest.mark.parametrize("token", ["b" * 64, "", "a" * 63])

@@ -1,5 +1,6 @@
 """Readers take shards and report over HTTP, to whichever replica; users see how far it is."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -42,6 +43,16 @@ def test_a_reader_takes_shards_and_reports_them(site: Site) -> None:
     exchange(site, job_id, 2, 1, want=100)
     last = exchange(site, job_id, 1, 3, returned=[[1, 3]]).json()
     assert (last["held"], last["end"]) == ([], False)
+
+
+def test_calls_that_a_group_had_no_time_for_are_made_in_the_next_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.http.runtime.shard_batcher.GROUP_SECONDS_MAX", 0.0)
+    job_id = running(site)
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda n: exchange(site, job_id, 1 + n % 2, 1, reader=f"r{n}", want=1), range(8)))
+    assert sorted(answer.json()["given"][0][0] for answer in answers) == list(range(8))
 
 
 def test_shards_are_counted_by_what_became_of_them_and_once(site: Site) -> None:
@@ -165,6 +176,7 @@ def test_a_worker_that_is_asked_to_leave_keeps_its_word_and_gets_nothing_new(sit
         ({"sequence": 0}, "sequence"),
         ({"want": -1}, "want"),
         ({"done": [[1]]}, "done.0"),
+        ({"returned": [[2 * n, 2 * n + 1] for n in range(1001)]}, "returned"),
         ({"done": [[-1, 3]]}, "done.0.0"),
         ({"done": [["1", 3]]}, "done.0.0"),
         ({"surprise": 1}, "surprise"),

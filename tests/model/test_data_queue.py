@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from scheduler.errors import Conflict
+from scheduler.errors import Conflict, InvalidInput
 from scheduler.model.data import Charge, DataSet
 from scheduler.model.data_queue import DataQueue, Reader, broken_rules
 from scheduler.model.ranges import NOTHING, Ranges
@@ -189,6 +189,55 @@ def test_readers_of_one_worker_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(Conflict, match="has used 2 readers"):
         desk.call(1, name="c")
     desk.call(2, name="c")
+
+
+def every_second(held: Ranges) -> Ranges:
+    return positions(*list(held)[::2])
+
+
+def runs_of(queue: DataQueue) -> int:
+    parts = [queue.returned, queue.tried, *queue.failures, *(reader.held for reader in queue.readers.values())]
+    return sum(len(part.spans) for part in parts)
+
+
+@pytest.mark.parametrize("report", ["done", "failed", "returned"])
+def test_readers_of_a_worker_cannot_break_a_queue_up_into_ever_more_runs(
+    monkeypatch: pytest.MonkeyPatch, report: str
+) -> None:
+    monkeypatch.setattr("scheduler.model.data_queue.SPANS_MAX", 20)
+    desk = Desk(shards=10**6, lease_seconds=1)
+    readers = [str(number) for number in range(40)]
+    held = {name: desk.call(1, name=name, want=100).held for name in readers}
+
+    def break_up() -> None:
+        for name in readers:
+            desk.call(1, name=name, **{report: every_second(held[name])})
+
+    with pytest.raises(InvalidInput, match="report shards in the order in which they were given") as refused:
+        break_up()
+    assert refused.value.field == report
+    assert runs_of(desk.queue) < 20 + 4 * 40 + 100
+    assert not list(broken_rules(desk.queue)), "the call that was refused has changed nothing"
+
+
+def test_readers_that_take_turns_hold_few_runs_once_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.model.data_queue.SPANS_MAX", 20)
+    desk = Desk(shards=1000)
+    for want in range(1, 100):
+        for ordinal in (1, 2):
+            desk.call(ordinal, want=want)
+    assert runs_of(desk.queue) <= 20 + 2 * 4 + 1
+
+
+def test_a_crowded_queue_is_worked_off_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(shards=100)
+    held = desk.call(1, want=100).held
+    desk.call(1, returned=every_second(held))
+    monkeypatch.setattr("scheduler.model.data_queue.SPANS_MAX", 0)
+    desk.queue.end_worker(1, blamed=True, detail="")
+    while given := desk.call(2, want=3).given:
+        desk.call(2, done=given)
+    assert desk.queue.done == 100
 
 
 def test_a_failure_without_shards_costs_a_retry() -> None:

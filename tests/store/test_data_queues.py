@@ -79,6 +79,16 @@ def test_calls_of_one_group_are_made_in_their_order(store: SqlStore) -> None:
     ]
 
 
+def test_a_group_ends_where_it_took_too_long_and_the_rest_is_still_to_make(store: SqlStore) -> None:
+    job, _ = running(store)
+    asked = [ask(job.id, 1, 1, want=2), ask(job.id, 2, 1, want=2), ask(job.id, 1, 2, want=4)]
+    first = store.exchange_shards(asked, NOW, 0.0, iter([True, False]).__next__).outcomes
+    assert [isinstance(outcome, ShardsGiven) for outcome in first] == [True, True, False]
+    assert first[2] is None
+    assert exchange(store, asked[2]) == [[4, 5]]
+    assert store.exchange_shards([asked[1]], NOW, 0.0, lambda: False).outcomes[0] is not None, "one call is always made"
+
+
 def test_a_store_that_is_opened_later_goes_on_where_the_first_one_was(
     store: SqlStore, database_url: str, open_store: OpenStore
 ) -> None:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 
 from scheduler.elastic.data.shard_source import Answer, Call, Shard, ShardSource
@@ -37,6 +37,10 @@ class Holder:
         self._changed = threading.Condition(threading.RLock())
         self._ready: deque[Shard] = deque()
         self._in_hand: dict[int, Shard] = {}
+        #: Of what is in hand: the thread whose `commit` reports it, as it does one shard after the other.
+        self._taken_by: dict[int, int] = {}
+        #: In hand when a loop was left.
+        self._left: set[int] = set()
         self._done: list[int] = []
         self._failed: list[tuple[int, str]] = []
         self._returned: list[int] = []
@@ -56,7 +60,7 @@ class Holder:
         """Whether it may hold shards, or get some."""
         return not (self._closed or self._end or self._error is not None)
 
-    def take(self, stopped: Callable[[], bool]) -> Shard | None:
+    def take(self, stopped: Callable[[], bool], *, in_parts: bool) -> Shard | None:
         with self._changed:
             request = self._request() if not self._ready else 0
             self._changed.wait_for(lambda: self._ready or self._answered >= request or self._going() or stopped())
@@ -65,18 +69,32 @@ class Holder:
                 return None
             shard = self._ready.popleft()
             self._in_hand[shard.position] = shard
+            if not in_parts:
+                self._taken_by[shard.position] = threading.get_ident()
             self._changed.notify_all()
             return shard
 
+    def leave(self, positions: Iterable[int]) -> None:
+        with self._changed:
+            self._left.update(self._in_hand.keys() & positions)
+
+    def take_up(self) -> None:
+        with self._changed:
+            if self._closed:
+                return
+            again = [shard for position in sorted(self._left) if (shard := self._put_down(position)) is not None]
+            self._ready.extendleft(reversed(again))
+            self._left.clear()
+
     def done(self, shard: Shard) -> None:
         with self._changed:
-            if self._in_hand.pop(shard.position, None) is not None:
+            if self._put_down(shard.position) is not None:
                 self._done.append(shard.position)
                 self._changed.notify_all()
 
     def failed(self, shard: Shard, detail: str) -> None:
         with self._changed:
-            if self._in_hand.pop(shard.position, None) is not None:
+            if self._put_down(shard.position) is not None:
                 self._failed.append((shard.position, detail))
                 self._changed.notify_all()
 
@@ -89,8 +107,8 @@ class Holder:
     def commit(self) -> list[int]:
         with self._changed:
             self._check_open()
-            self._done += self._in_hand
-            self._in_hand.clear()
+            mine = [position for position, thread in self._taken_by.items() if thread == threading.get_ident()]
+            self._done += [position for position in mine if self._put_down(position) is not None]
             request = self._request()
             self._changed.wait_for(lambda: self._answered >= request or self._error is not None or self._closed)
             self._check()
@@ -124,6 +142,12 @@ class Holder:
     def wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
+
+    def _put_down(self, position: int) -> Shard | None:
+        """Take it out of the reader's hand; None if it is not there."""
+        self._taken_by.pop(position, None)
+        self._left.discard(position)
+        return self._in_hand.pop(position, None)
 
     def _begin_to_close(self) -> bool:
         """Whether it was open."""
@@ -170,9 +194,11 @@ class Holder:
                     self._changed.notify_all()
                 if closing and (answer is None or not self._ready):
                     return
-        except ElasticError as error:
+        except Exception as error:
+            told = error if isinstance(error, ElasticError) else ElasticError(f"no more shards can be had: {error!r}")
+            told.__cause__ = error if told is not error else error.__cause__
             with self._changed:
-                self._error = error
+                self._error = told
                 self._changed.notify_all()
         finally:
             self._source.close()

@@ -100,8 +100,8 @@ class Scheduler:
         while True:
             exchanged = self._client.exchange_shards(body)
             standing = exchanged.standing
-            if standing is Standing.OK:
-                return _answer(exchanged.answer)
+            if standing is Standing.OK and (answer := _answer(exchanged.answer)) is not None:
+                return answer
             if standing is Standing.FENCED:
                 return Answer(fenced=True)
             if standing is Standing.ENDED:
@@ -167,16 +167,20 @@ class Own:
         return position
 
 
-def _answer(body: Mapping[str, Any]) -> Answer:
-    given = (Shard(position, epoch, number, body["shards"]) for position, epoch, number in body["given"])
-    return Answer(
-        tuple(given),
-        _numbers(body["held"]),
-        _numbers(body["refused"]),
-        body["end"],
-        body["leave"],
-        lease_seconds=body["lease_seconds"],
-    )
+def _answer(body: Mapping[str, Any]) -> Answer | None:
+    """None where it is no answer of the scheduler: another has answered in its place, which is as if it were away."""
+    try:
+        of = int(body["shards"])
+        return Answer(
+            tuple(Shard(int(position), int(epoch), int(number), of) for position, epoch, number in body["given"]),
+            _numbers(body["held"]),
+            _numbers(body["refused"]),
+            bool(body["end"]),
+            bool(body["leave"]),
+            lease_seconds=float(body["lease_seconds"]),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def _spans(positions: Iterable[int]) -> list[list[int]]:

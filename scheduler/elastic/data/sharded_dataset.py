@@ -1,6 +1,7 @@
 """Shards as a torch data set: batches across shards, read by the loader's worker processes. Imports torch."""
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,27 @@ class _Batch:
     ends: tuple[Shard, ...]
 
 
+class _Dealing:
+    """Deals the shards of one loop over batches."""
+
+    def __init__(self, shards: ShardQueue) -> None:
+        self.shards = shards
+        self._positions: set[int] = set()
+
+    def take(self, stopped: Callable[[], bool] = lambda: False) -> Shard | None:
+        shard = self.shards.take(stopped, in_parts=True)
+        if shard is not None:
+            self._positions.add(shard.position)
+        return shard
+
+    def done(self, shard: Shard) -> None:
+        self.shards.done(shard)
+        self._positions.discard(shard.position)
+
+    def leave(self) -> None:
+        self.shards.leave(self._positions)
+
+
 class ShardedDataset(IterableDataset[Any]):
     """The samples of the shards that are dealt to this worker.
 
@@ -42,7 +64,8 @@ class ShardedDataset(IterableDataset[Any]):
             for inputs, targets in data.batches(shards, loader): ...
 
     A shard is done when the batch with its last sample was used, that is when the next one is asked for. Shards are
-    dealt in the main process; with `num_workers` each is read by one of the loader's processes.
+    dealt in the main process; with `num_workers` each is read by one of the loader's processes. A loop that is left
+    and begun again goes on with the shards of which it has not used all, from their beginning.
 
     Args:
         read: the samples of a shard, in any number. With `num_workers` it runs in other processes.
@@ -57,10 +80,12 @@ class ShardedDataset(IterableDataset[Any]):
         #: Gives the next shard, or None at the end of a round: in this process, and in those of a loader.
         self._next_here: Callable[[], Shard | None] | None = None
         self._handed: Any = None
+        #: Loaders whose processes go on with what they have read for a loop that was left.
+        self._stale: weakref.WeakSet[DataLoader[Any]] = weakref.WeakSet()
 
     def __getstate__(self) -> dict[str, Any]:
         """For the loader's processes, which do not deal shards."""
-        return {**self.__dict__, "_next_here": None}
+        return {**self.__dict__, "_next_here": None, "_stale": None}
 
     def __iter__(self) -> Iterator[_Sample]:
         take = self._handed.get if get_worker_info() is not None and self._handed is not None else self._next_here
@@ -84,48 +109,61 @@ class ShardedDataset(IterableDataset[Any]):
             raise UsageError("the loader must be DataLoader(data, ..., collate_fn=data.collate)")
         if loader.drop_last:
             raise UsageError("drop_last is not supported: it would leave shards undone")
+        if loader in self._stale:
+            raise UsageError(
+                "a loop over this loader was left: its persistent processes cannot begin again; "
+                "make another DataLoader, or this one with persistent_workers=False"
+            )
         if loader.num_workers and self._handed is None:
             context = loader.multiprocessing_context or torch.multiprocessing.get_context()
             self._handed = context.Queue(loader.num_workers)
-        self._next_here = shards.take
+        shards.take_up()
+        dealing = _Dealing(shards)
+        self._next_here = dealing.take
         try:
-            yield from self._rounds(shards, loader)
+            yield from self._rounds(dealing, loader)
+        except BaseException:
+            dealing.leave()
+            self._handed = None  # what is in there is dealt again
+            if loader.persistent_workers:
+                self._stale.add(loader)
+            raise
         finally:
-            if self._next_here == shards.take:
+            if self._next_here == dealing.take:
                 self._next_here = None
 
-    def _rounds(self, shards: ShardQueue, loader: DataLoader[Any]) -> Iterator[Any]:
+    def _rounds(self, dealing: _Dealing, loader: DataLoader[Any]) -> Iterator[Any]:
         while True:
-            with self._handing_out(shards, loader.num_workers):
+            with self._handing_out(dealing, loader.num_workers):
                 for batch in loader:
                     if batch.filled:
                         yield batch.value
                     for shard in batch.ends:
-                        shards.done(shard)
-            if shards.over():
+                        dealing.done(shard)
+            if dealing.shards.over():
                 return
 
     @contextmanager
-    def _handing_out(self, shards: ShardQueue, processes: int) -> Iterator[None]:
+    def _handing_out(self, dealing: _Dealing, processes: int) -> Iterator[None]:
         """Meanwhile, a thread gives shards to the loader's processes."""
         if not processes:
             yield
             return
         stopped = threading.Event()
         thread = threading.Thread(
-            target=self._hand_out, args=(shards, processes, stopped), name="hand-out", daemon=True
+            target=self._hand_out, args=(dealing, processes, stopped), name="hand-out", daemon=True
         )
         thread.start()
         try:
             yield
         finally:
             stopped.set()
-            shards.wake()
+            dealing.shards.wake()
             thread.join()
 
-    def _hand_out(self, shards: ShardQueue, processes: int, stopped: threading.Event) -> None:
+    def _hand_out(self, dealing: _Dealing, processes: int, stopped: threading.Event) -> None:
         try:
-            while not stopped.is_set() and (shard := shards.take(stopped.is_set)) is not None:
+            while not stopped.is_set() and (shard := dealing.take(stopped.is_set)) is not None:
                 self._put(shard, stopped)
         except ElasticError:
             return  # it is raised in the main thread, too, once the loader has come to its end

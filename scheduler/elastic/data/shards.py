@@ -3,7 +3,7 @@
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
 from scheduler.elastic.data.shard_prefetcher import Holder
@@ -31,6 +31,8 @@ class ShardQueue:
     Each shard is dealt to one worker at a time. One whose worker dies or falls silent is dealt again, so that all are
     done at least once; the done report of a worker that has lost a shard is refused. Where it has to be known whether a
     shard counts, ask `commit` before letting its effect last.
+
+    A loop that is left and begun again goes on with the shard at which it was left, from its beginning.
 
     A worker that is asked to leave does not come out of the loop: after the shard in hand it gives the others back and
     exits with status 64. So make shards shorter than the grace period.
@@ -65,21 +67,36 @@ class ShardQueue:
 
     def __iter__(self) -> Iterator[Shard]:
         """Shards until all of the data is done, also those that others give back. Blocks where others hold the rest."""
+        self.take_up()
         while True:
             shard = self.take()
             while shard is None and not self.over():
                 shard = self.take()
             if shard is None:
                 return
-            yield shard
+            try:
+                yield shard
+            except GeneratorExit:
+                self.leave([shard.position])
+                raise
             self.done(shard)
 
-    def take(self, stopped: Callable[[], bool] = lambda: False) -> Shard | None:
+    def take(self, stopped: Callable[[], bool] = lambda: False, *, in_parts: bool = False) -> Shard | None:
         """The next shard, which is in hand until it is `done`; None where nothing is to be had at the moment.
 
-        `stopped`: whether to give up waiting.
+        Args:
+            stopped: whether to give up waiting.
+            in_parts: others are read along with it, so that `commit` does not report it unless it is `done`.
         """
-        return self._holder.take(stopped)
+        return self._holder.take(stopped, in_parts=in_parts)
+
+    def leave(self, positions: Iterable[int]) -> None:
+        """Nobody works on these any more, of what is in hand: `take_up` has them begun again."""
+        self._holder.leave(positions)
+
+    def take_up(self) -> None:
+        """Have `take` give again, and first, what a loop was left with."""
+        self._holder.take_up()
 
     def done(self, shard: Shard) -> None:
         """It is reported soon; `commit` reports at once."""
@@ -90,7 +107,10 @@ class ShardQueue:
         self._holder.failed(shard, detail)
 
     def commit(self) -> list[int]:
-        """Report all that is in hand or done, now, and wait until that is stored, however long the scheduler is away.
+        """Report what is done, now, and wait until that is stored, however long the scheduler is away.
+
+        Done is also what this thread took and has in hand: the shard of its loop. Of `ShardedDataset.batches` it is
+        only what all samples were used of, that is without the present batch.
 
         Returns:
             positions among these that this worker had lost meanwhile: another one does them, so throw away what came

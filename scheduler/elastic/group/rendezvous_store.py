@@ -7,7 +7,7 @@ from datetime import timedelta
 from scheduler.elastic.errors import Superseded
 from scheduler.elastic.group.signed_store import SignedStore, StoreServer
 from scheduler.elastic.group.sockets import Connections
-from scheduler.elastic.membership.agent import Agent
+from scheduler.elastic.membership.agent import Agent, Order
 from scheduler.elastic.membership.membership import Membership
 from scheduler.elastic.membership.standalone import Alone
 
@@ -119,7 +119,7 @@ def worth_meeting(
             refreshed_at = time.monotonic()
         newest = agent.membership()
         if newest is None or newest.version < membership.version:
-            return True
+            return agent.order(membership.generation) is not Order.MOVE
         # A list handed on by a peer may be newer than the own one; the same one may have learnt its rendezvous.
         return newest.version == membership.version and (rank == 0 or newest.rendezvous == endpoint)
 

@@ -7,6 +7,7 @@ token, over signed lines.
 import socket
 import socketserver
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 from torch._C._distributed_c10d import Store
 from torch.distributed import DistStoreError
 
-from scheduler.elastic.membership.signed_line import Line, accept, call
+from scheduler.elastic.membership.signed_line import Door, Line, call
 
 #: How long a new connection may take to prove that it knows the token.
 HELLO_SECONDS = 5.0
@@ -45,14 +46,17 @@ class SignedStore(Store):
     """A connection to a `StoreServer`, as torch takes a store. For any thread; one call at a time."""
 
     def __init__(self, endpoint: str, token: str, timeout_seconds: float, prefix: str = "") -> None:
-        """OSError where nobody listens there, or not with this token. `prefix` is that of all its keys."""
+        """OSError where nobody listens or can listen there, or not with this token.
+
+        `prefix` is that of all its keys.
+        """
         super().__init__()
         self._prefix = prefix
-        parts = urlsplit(f"//{endpoint}")
         self._lock = threading.Lock()
-        self._socket = socket.create_connection((parts.hostname or "", parts.port or 0), timeout_seconds)
+        ends_at = time.monotonic() + timeout_seconds
+        self._socket = socket.create_connection(_place(endpoint), timeout_seconds)
         try:
-            self._line = call(self._socket, token, _PURPOSE)
+            self._line = call(self._socket, token, _PURPOSE, ends_at)
         except ValueError as error:
             self._socket.close()
             raise ConnectionError(f"{endpoint} is {error}") from None
@@ -141,6 +145,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self.door = Door()
         self.values: dict[str, bytes] = {}
         self.changed = threading.Condition()
         self.ended = False
@@ -179,9 +184,7 @@ class _Peer(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         with suppress(OSError, ValueError):
-            self.request.settimeout(HELLO_SECONDS)
-            line = accept(self.request, self.server.token, _PURPOSE)
-            first = line.receive()
+            line, first = self.server.door.accept(self.request, self.server.token, _PURPOSE, HELLO_SECONDS)
             self.request.settimeout(None)
             self.server.joined(self.request)
             try:
@@ -245,6 +248,14 @@ _CALLS: dict[str, Callable[..., Answer]] = {
     "delete": lambda server, key: (True, server.values.pop(key, None) is not None),
     "count": lambda server: (True, len(server.values)),
 }
+
+
+def _place(endpoint: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(f"//{endpoint}")
+        return parts.hostname or "", parts.port or 0
+    except ValueError as error:
+        raise ConnectionError(f"{endpoint!r} is not HOST:PORT: {error}") from None
 
 
 def _text(value: str | bytes) -> str:

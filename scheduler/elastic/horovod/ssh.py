@@ -9,6 +9,7 @@ import shlex
 import signal
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -39,7 +40,8 @@ def run_there(directory: Path, words: Sequence[str]) -> int:
         parts = urlsplit(f"//{endpoint}")
         with socket.create_connection((parts.hostname or "", parts.port or 0), HELLO_SECONDS) as connection:
             watch_for_loss(connection)
-            line = call(connection, desk.token(), PURPOSE)
+            line = call(connection, desk.token(), PURPOSE, time.monotonic() + HELLO_SECONDS)
+            connection.settimeout(HELLO_SECONDS)
             line.send({"command": command, "variables": variables})
             line.receive()  # it has started
             connection.settimeout(None)

@@ -21,7 +21,7 @@ from scheduler.elastic.horovod.protocol import HELLO_SECONDS, PURPOSE, watch_for
 from scheduler.elastic.horovod.warm import Process, WarmProcesses
 from scheduler.elastic.membership.agent import EXIT_DRAINED, Agent, Order
 from scheduler.elastic.membership.checkpoint_watch import watch_of
-from scheduler.elastic.membership.signed_line import Line, accept
+from scheduler.elastic.membership.signed_line import Door, Line
 
 _EXIT_NOT_STARTED = 127
 _LOOK_SECONDS = 0.5
@@ -44,6 +44,7 @@ class Holder:
         self._token = environment.token
         self._listener = socket.create_server((environment.own_address(), 0))
         host, port = self._listener.getsockname()[:2]
+        self._door = Door()
         self._lock = threading.Lock()
         self._processes: set[Process] = set()
         #: Those that end because this worker ended them, which is no failure.
@@ -104,9 +105,7 @@ class Holder:
         """One process, from the order for it to its end."""
         with connection, suppress(OSError, ValueError, KeyError):
             watch_for_loss(connection)
-            connection.settimeout(HELLO_SECONDS)
-            line = accept(connection, self._token, PURPOSE)
-            order = line.receive()
+            line, order = self._door.accept(connection, self._token, PURPOSE, HELLO_SECONDS)
             process = self._start(order["command"], order["variables"])
             threading.Thread(target=self._end_with, args=(connection, process), daemon=True).start()
             with suppress(OSError):

@@ -34,6 +34,9 @@ _RETRY_SECONDS = 0.2
 _PATIENCE_SECONDS = 1.0
 #: Part of the grace period after which a worker goes without knowing why it was asked to.
 _GRACE_SHARE = 0.8
+#: A list that workers handed on, and that the scheduler does not know by then though it answers, is not its own. A
+#: replica of the scheduler lags behind for less.
+_LAG_SECONDS_MAX = 10.0
 #: Limit on the number of different refusals that are logged.
 _REFUSALS_MAX = 10
 #: Job states, as the scheduler answers them, in which the whole job is ending.
@@ -82,6 +85,10 @@ class Agent:
         self._changed = threading.Condition()
         self._report: dict[str, Any] = {"generation": 0, "ready": True, "endpoint": endpoint}
         self._membership: Membership | None = None
+        #: Since when the list is one that the scheduler itself has not told.
+        self._handed_on_at: float | None = None
+        #: Generation of such a list that it turned out not to know.
+        self._disowned: int | None = None
         self._withdrawn = False
         self._leave = False
         self._job_state = ""
@@ -123,7 +130,7 @@ class Agent:
         if terminated_at is not None and (self._withdrawn or self._job_state in _ENDING):
             return Order.STOP
         newest = self._membership
-        if newest is not None and newest.generation > generation:
+        if newest is not None and (newest.generation > generation or self._is_disowned(generation, newest)):
             return Order.MOVE
         if terminated_at is None:
             return Order.CONTINUE
@@ -190,15 +197,43 @@ class Agent:
             self._watch = None
             self._forming_since = None
 
-    def take_list(self, membership: Membership | None) -> None:
-        """Goes by this list, of the scheduler or of this job's workers, where it is the newest."""
+    def take_list(self, membership: Membership) -> None:
+        """Goes by this list, which another worker of this job handed on, where it is the newest."""
+        with self._changed:
+            known = self._membership
+            if known is None or membership.version >= known.version:
+                if known is None or membership.generation > known.generation:
+                    self._handed_on_at = time.monotonic()
+                self._go_by(membership)
+        self._notify_watcher()
+
+    def take_published(self, membership: Membership | None) -> None:
+        """Goes by this list of the scheduler where it is the newest, or where a newer one is not the scheduler's."""
         if membership is None:
             return
         with self._changed:
-            if self._membership is None or membership.version >= self._membership.version:
-                self._membership = membership
-                self._changed.notify_all()
+            known = self._membership
+            if known is None or membership.version >= known.version:
+                self._handed_on_at = None
+                self._go_by(membership)
+            elif membership.generation == known.generation:
+                self._handed_on_at = None  # workers have agreed to go on without others of that list
+            elif self._handed_on_at is not None and time.monotonic() - self._handed_on_at >= _LAG_SECONDS_MAX:
+                _LOG.error(
+                    "generation %d, which another worker handed on, is not the scheduler's: going by its generation %d",
+                    known.generation,
+                    membership.generation,
+                )
+                self._handed_on_at, self._disowned = None, known.generation
+                self._go_by(membership)
         self._notify_watcher()
+
+    def _go_by(self, membership: Membership) -> None:
+        self._membership = membership
+        self._changed.notify_all()
+
+    def _is_disowned(self, generation: int, newest: Membership) -> bool:
+        return generation == self._disowned and newest.generation < generation
 
     def end(self) -> None:
         """Ends this process at once: it was given up."""
@@ -207,7 +242,7 @@ class Agent:
     def refresh(self) -> Standing:
         """Asks for the list now, for what can change within a generation (the rendezvous endpoint)."""
         published = self._confirm_client.discover(0, 0)
-        self.take_list(published.membership)
+        self.take_published(published.membership)
         return published.standing
 
     def flush(self) -> None:
@@ -241,7 +276,7 @@ class Agent:
             if answer.standing is Standing.ENDED:
                 self._absorb_state("FAILED")
             if answer.standing is Standing.OK:
-                self.take_list(answer.membership)
+                self.take_published(answer.membership)
             # What is older than the known list, as of a replica that lags behind, comes at once instead of being held.
             if answer.membership is None or answer.membership.generation < known:
                 time.sleep(_RETRY_SECONDS)
@@ -294,7 +329,7 @@ class Agent:
         asked_at = time.monotonic()
         published = client.discover(0, 0)
         if published.standing is Standing.OK:
-            self.take_list(published.membership)
+            self.take_published(published.membership)
         with self._changed:
             self._withdrawn = published.standing in (Standing.WITHDRAWN, Standing.ENDED)
             if published.standing is Standing.OK:
@@ -320,6 +355,7 @@ class Agent:
                 return
             watched, on_void, any_change = self._watch
             newer = self._membership.version > watched.version
+            newer = newer or self._is_disowned(watched.generation, self._membership)
             if newer and (any_change or self._membership.lost_since(watched)):
                 # Under the lock, so that no group formed later can be meant.
                 on_void()

@@ -7,6 +7,9 @@ from typing import Any
 
 from scheduler.elastic.membership.quorum import Chain, Electorate
 
+#: No job has as many lists; ranks agree on a number with the generation in it.
+GENERATION_MAX = 2**40
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
@@ -37,8 +40,11 @@ class Membership:
         """Reads the parsed JSON of discover_hosts. ValueError if it is not a list of workers."""
         try:
             workers = sorted(answer["workers"], key=lambda worker: int(worker["rank"]))
+            generation = int(answer["generation"])
+            if not 0 <= generation <= GENERATION_MAX:
+                raise ValueError(f"generation: must be from 0 to {GENERATION_MAX}, not {generation}")
             return cls(
-                generation=int(answer["generation"]),
+                generation=generation,
                 workers=tuple(str(worker["id"]) for worker in workers),
                 rendezvous=answer.get("rendezvous"),
                 leaving=frozenset(str(worker["id"]) for worker in answer.get("leaving", ())),
@@ -47,7 +53,7 @@ class Membership:
                 peers=_known(workers, "peer"),
                 least=int(answer.get("min", 1)),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"not a list of workers: {str(answer)[:200]!r}") from error
 
     def encode(self) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from scheduler.elastic.membership.signed_line import accept, call
+from scheduler.elastic.membership.signed_line import Door, call
 
 #: How long a peer may take to answer before it counts as out of reach.
 ANSWER_SECONDS = 5.0
@@ -38,7 +38,7 @@ def ask_all(contacts: Mapping[str, str], token: str, question: Mapping[str, Any]
     answers: dict[str, Any] = {}
 
     def ask(worker: str, contact: str) -> None:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, OverflowError):  # the last one is that of a port that cannot be
             answers[worker] = _ask(contact, token, question)
 
     ends_at = time.monotonic() + ANSWER_SECONDS
@@ -52,10 +52,11 @@ def ask_all(contacts: Mapping[str, str], token: str, question: Mapping[str, Any]
 
 def _ask(contact: str, token: str, question: Mapping[str, Any]) -> Any:
     host, _, port = contact.rpartition(":")
+    ends_at = time.monotonic() + ANSWER_SECONDS
     with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:
-        line = call(connection, token, _PURPOSE)
+        line = call(connection, token, _PURPOSE, ends_at)
         line.send(question)
-        return line.receive()
+        return line.receive(ends_at)
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -64,6 +65,10 @@ class _Server(socketserver.ThreadingTCPServer):
     request_queue_size = 128
     token: str
     handle: Handler
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.door = Door()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Whoever asks gets no answer; that is all."""
@@ -75,8 +80,7 @@ class _Connection(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         with suppress(OSError, ValueError):
-            self.request.settimeout(ANSWER_SECONDS)
-            line = accept(self.request, self.server.token, _PURPOSE)
-            answer = self.server.handle(line.receive())
+            line, question = self.server.door.accept(self.request, self.server.token, _PURPOSE, ANSWER_SECONDS)
+            answer = self.server.handle(question)
             if answer is not None:
                 line.send(answer)

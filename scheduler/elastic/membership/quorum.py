@@ -16,7 +16,8 @@ scheduler, and so does a tie: 2 of 4, 1 of 2. Promises live in the worker's memo
 Whom the scheduler still answers promises nothing, and the scheduler's next list, g+1, is newer than every g.k.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -92,14 +93,15 @@ class Ask:
 
     @classmethod
     def decode(cls, data: Mapping[str, Any]) -> "Ask":
-        """The inverse; ValueError, KeyError or TypeError where it is not that."""
-        members = data["members"]
-        return cls(
-            int(data["generation"]),
-            _chain_of(data["chain"]),
-            _ballot_of(data["ballot"]),
-            None if members is None else _members_of(members),
-        )
+        """The inverse; ValueError where it is not that."""
+        with _decoding("question", data):
+            members = data["members"]
+            return cls(
+                int(data["generation"]),
+                _chain_of(data["chain"]),
+                _ballot_of(data["ballot"]),
+                None if members is None else _members_of(members),
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +132,20 @@ class Answer:
 
     @classmethod
     def decode(cls, data: Mapping[str, Any]) -> "Answer":
-        """The inverse; ValueError, KeyError or TypeError where it is not that."""
-        accepted = None
-        if data["accepted"] is not None:
-            ballot, members = data["accepted"]
-            accepted = Ballot(int(ballot[0]), str(ballot[1])), _members_of(members)
-        return cls(
-            int(data["generation"]),
-            _chain_of(data["chain"]),
-            bool(data["granted"]),
-            bool(data["attended"]),
-            _ballot_of(data["promised"]),
-            accepted,
-        )
+        """The inverse; ValueError where it is not that."""
+        with _decoding("answer", data):
+            accepted = None
+            if data["accepted"] is not None:
+                ballot, members = data["accepted"]
+                accepted = Ballot(int(ballot[0]), str(ballot[1])), _members_of(members)
+            return cls(
+                int(data["generation"]),
+                _chain_of(data["chain"]),
+                bool(data["granted"]),
+                bool(data["attended"]),
+                _ballot_of(data["promised"]),
+                accepted,
+            )
 
 
 class Voter:
@@ -246,6 +249,14 @@ def _is_granted(ask: Ask, answer: Answer) -> bool:
         ask.chain,
         ask.ballot,
     )
+
+
+@contextmanager
+def _decoding(what: str, data: Any) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, OverflowError) as error:
+        raise ValueError(f"no {what} of a member: {str(data)[:200]!r}") from error
 
 
 def _ballot_to_data(ballot: Ballot | None) -> tuple[int, str] | None:

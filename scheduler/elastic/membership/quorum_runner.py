@@ -23,6 +23,8 @@ _TURN_SECONDS = 0.2
 _TURNS_SECONDS_MAX = 2.0
 #: Whoever promised another member a ballot lets it come to an end: asking takes long where the lost are silent.
 _COURTED_SECONDS = ANSWER_SECONDS + 1.0
+#: Generations of which it is remembered what was promised.
+_VOTERS_MAX = 16
 #: With these only the scheduler can go on.
 _LASTING = frozenset({Wait.MINORITY, Wait.BELOW_MINIMUM})
 
@@ -42,6 +44,8 @@ class Agreement:
         #: the scheduler's newest list, and what was agreed on since
         self._list: Membership | None = None
         self._voter: Voter | None = None
+        #: by generation: what was promised is kept also where a list turns out not to be the scheduler's
+        self._voters: dict[int, Voter] = {}
         self._courted_at = float("-inf")
         self._not_before = float("-inf")
         self._told: Wait | None = None
@@ -60,14 +64,21 @@ class Agreement:
             with self._lock:
                 voter, newest = self._current()
             if voter is not None and newest is not None and self._is_due(voter):
-                self._try(voter, newest)
+                try:
+                    self._try(voter, newest)
+                except Exception:
+                    _LOG.exception("generation %d: this try to agree failed; another one follows", newest.generation)
+                    self._not_before = time.monotonic() + _RETRY_SECONDS
 
     def _current(self) -> tuple[Voter | None, Membership | None]:
         """The voter of the scheduler's newest list; under the lock."""
         newest = self._agent.membership()
         if newest is not None and newest.sub == 0:
-            if self._list is None or newest.generation > self._list.generation:
-                self._voter = Voter(self._agent.worker, newest.electorate)
+            if self._list is None or newest.generation != self._list.generation:
+                made = Voter(self._agent.worker, newest.electorate)
+                self._voter = self._voters.setdefault(newest.generation, made)
+                while len(self._voters) > _VOTERS_MAX:
+                    del self._voters[next(iter(self._voters))]
             self._list = newest
         return self._voter, self._list
 
@@ -128,7 +139,7 @@ class Agreement:
         answers = {}
         question = {"list": newest.to_data(), "ask": ask.encode()}
         for worker, data in ask_all(contacts, self._token, question).items():
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError, KeyError, TypeError):  # no answer of a member
                 answers[worker] = Answer.decode(data["answer"])
                 self._agent.take_list(Membership.decode(data["list"]))
         return answers

@@ -147,7 +147,7 @@ class SchedulerRendezvous(RendezvousHandler):
             return 0
         self._leave_if_asked()
         newest = self._agent.membership()
-        if newest is None or newest.version <= self._version or not self._round.ready_together(newest):
+        if newest is None or not self._is_news(newest) or not self._round.ready_together(newest):
             return 0
         if newest.rank_of(self._agent.worker) is None:
             self._leave()
@@ -158,11 +158,15 @@ class SchedulerRendezvous(RendezvousHandler):
     def _version(self) -> tuple[int, int]:
         return self._round.membership.version if self._round is not None else (0, 0)
 
+    def _is_news(self, newest: Membership) -> bool:
+        """Whether to go on with this list: it is newer, or that of the round turned out not to be the scheduler's."""
+        return newest.version > self._version or self._agent.order(self._version[0]) is Order.MOVE
+
     def _next_list(self) -> Membership:
         while True:
             self._leave_if_asked()
             newest = self._agent.membership()
-            if newest is not None and newest.version > self._version:
+            if newest is not None and self._is_news(newest):
                 if newest.rank_of(self._agent.worker) is not None:
                     return newest
                 if self._round is not None:
@@ -205,7 +209,7 @@ class SchedulerRendezvous(RendezvousHandler):
                 gives_up_at = time.monotonic() + patience_seconds
             standing = self._agent.refresh()
             newest = self._agent.membership()
-            if newest is not None and newest.version > self._version:
+            if newest is not None and self._is_news(newest):
                 return
             if standing is not Standing.OK:
                 # The scheduler knows already that somebody is missing, or is away: that is no failure of this worker.

@@ -4,6 +4,7 @@ So one durable commit, of which a disk does a few hundred per second, serves all
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,9 @@ from scheduler.model.ids import JobId
 from scheduler.store.records import Exchanged, ShardsAsked, ShardsGiven
 from scheduler.store.sqlstore import SqlStore
 
-#: Limit on the calls of one transaction, so that other writers never wait long.
+#: Limits on the calls of one transaction, so that other writers never wait long.
 GROUP_MAX = 500
+GROUP_SECONDS_MAX = 0.2
 
 _Waiting = tuple[ShardsAsked, "asyncio.Future[ShardsGiven | UserError]"]
 
@@ -65,22 +67,31 @@ class ShardBatcher:
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            while self._waiting:
-                group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
+            group: list[_Waiting] = []
+            while group or self._waiting:
+                if not group:  # what is left of a group comes before all that arrived since
+                    group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
                 try:
                     exchanged = await loop.run_in_executor(self._thread, self._exchange, [asked for asked, _ in group])
                 except Exception as error:
                     self._refuse(group, error)
+                    group = []
                 else:
-                    self._answer(group, exchanged)
+                    group = self._answer(group, exchanged)
         finally:
             self._work = None
 
     def _exchange(self, asked: list[ShardsAsked]) -> Exchanged:
-        return self._store.exchange_shards(asked, self._now(), self.heard_since())
+        until = time.monotonic() + GROUP_SECONDS_MAX
+        return self._store.exchange_shards(asked, self._now(), self.heard_since(), lambda: time.monotonic() < until)
 
-    def _answer(self, group: list[_Waiting], exchanged: Exchanged) -> None:
-        for (_, answered), outcome in zip(group, exchanged.outcomes, strict=True):
+    def _answer(self, group: list[_Waiting], exchanged: Exchanged) -> list[_Waiting]:
+        """Tell what came of the calls; those that are still to make."""
+        left: list[_Waiting] = []
+        for (asked, answered), outcome in zip(group, exchanged.outcomes, strict=True):
+            if outcome is None:
+                left.append((asked, answered))
+                continue
             if not isinstance(outcome, UserError):
                 self.answered += 1
                 self.shards.update(outcome.answer.moved._asdict())
@@ -88,6 +99,7 @@ class ShardBatcher:
                 answered.set_result(outcome)
         if exchanged.told:
             self._tell(exchanged.told)
+        return left
 
     def _refuse(self, group: list[_Waiting], error: Exception) -> None:
         if isinstance(error, StoreError):

@@ -2,16 +2,26 @@
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from scheduler.config.numbers import Efficiency, Fraction, Metric, Moment, Rate, Seconds
 from scheduler.http.schemas.fields import PLAIN, Label, Request
 from scheduler.http.schemas.requests import POSITION_MAX
-from scheduler.model.data_queue import HELD_MAX
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import Agreed, Missed
 
-HostAndPort = Annotated[str, StringConstraints(max_length=300, pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$")]
+
+def _with_port(place: str) -> str:
+    port = int(place.rpartition(":")[2])
+    if not 1 <= port <= PORT_MAX:
+        raise ValueError(f"the port must be from 1 to {PORT_MAX}, not {port}")
+    return place
+
+
+PORT_MAX = 65_535
+HostAndPort = Annotated[
+    str, StringConstraints(max_length=300, pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$"), AfterValidator(_with_port)
+]
 #: Id of a worker: its job's id and its ordinal.
 WorkerName = Annotated[str, StringConstraints(max_length=40, pattern=r"^[0-9]+-[0-9]+$")]
 
@@ -79,9 +89,11 @@ class ReportRequest(Request):
     metrics: Annotated[dict[Label, Metric], Field(max_length=16)] = Field(default_factory=dict)
 
 
+#: Spans of a list in a call for shards.
+SPANS_MAX = 1_000
 #: A position of the data: its epoch times the number of shards, and its place in the epoch.
 Position = Annotated[int, Field(ge=0, le=POSITION_MAX)]
-Spans = Annotated[list[Annotated[list[Position], Field(min_length=2, max_length=2)]], Field(max_length=HELD_MAX)]
+Spans = Annotated[list[Annotated[list[Position], Field(min_length=2, max_length=2)]], Field(max_length=SPANS_MAX)]
 
 
 class ShardsRequest(Request):

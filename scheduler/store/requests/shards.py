@@ -6,7 +6,7 @@ has the mark that it knows: a job with thousands of readers then costs one row t
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,9 +75,14 @@ class DataQueues:
         self._known: dict[JobId, tuple[str, DataQueue]] = {}
 
     def exchange(
-        self, connection: Connection, asked: Sequence[ShardsAsked], now: float, heard_since: float
+        self,
+        connection: Connection,
+        asked: Sequence[ShardsAsked],
+        now: float,
+        heard_since: float,
+        goes_on: Callable[[], bool],
     ) -> Exchanged:
-        """Make the calls of readers, in their order.
+        """Make the calls of readers, those of a job in their order: the first one, and others while it goes on.
 
         Silence counts from `heard_since` on only: before, nobody here listened.
         """
@@ -87,16 +92,21 @@ class DataQueues:
         outcomes: dict[int, ShardsGiven | UserError] = {}
         events: list[Event] = []
         for job_id, calls in sorted(by_job.items()):
+            if outcomes and not goes_on():
+                break
             with self._changed(connection, job_id, now, events) as queue:
                 if not isinstance(queue, DataQueue):
                     outcomes.update((number, queue) for number, _ in calls)
                     continue
                 live = _live_workers(connection, job_id, [each.call.reader.ordinal for _, each in calls])
                 queue.expire(now, heard_since)
-                outcomes.update((number, _call(queue, each, live, now)) for number, each in calls)
+                for number, each in calls:
+                    if outcomes and not goes_on():
+                        break
+                    outcomes[number] = _call(queue, each, live, now)
         self._write_events(connection, events)
         told = frozenset(event.job_id for event in events if event.job_id is not None)
-        return Exchanged([outcomes[number] for number in range(len(asked))], told)
+        return Exchanged([outcomes.get(number) for number in range(len(asked))], told)
 
     def end_workers(self, connection: Connection, ended: Iterable[Worker], now: float) -> list[Event]:
         """What these workers held goes back, in the transaction that stores their end; the events that are to be."""
@@ -178,7 +188,7 @@ def _whole(queues: Iterable[Row[Any]], readers: Iterable[Row[Any]], aside: SetAs
         shard_readers, readers, lambda row: (JobId(row.job_id), reader_from_row(row))
     ):
         if job_id in found:
-            found[job_id].readers[key] = reader
+            found[job_id].add(key, reader)
     for row in aside.rows:
         if row.table == shard_readers.name and row.job_id is not None:
             found.pop(row.job_id, None)
