@@ -220,11 +220,32 @@ class Accounts:
         return not told and not waits_for_reports
 
     def _never(self, job: Job) -> bool:
-        """Whether a limit is below its minimum, or it is not preemptible and nothing is guaranteed to its queues."""
+        """Whether a limit is below its minimum, or it is not preemptible and no guarantee could cover that."""
         needed = self._typed(job, job.min_workers)
         if any(needed.get(gpu_type, 0) > limit for (_, gpu_type), limit in self.limits(job)):
             return True
-        return not job.spec.preemptible and not any(queue.guarantee for queue in self.queues(job))
+        guaranteed = [queue for queue in self.queues(job) if queue.guarantee]
+        covered = guaranteed and all(self._may_cover(queue, needed) for queue in guaranteed)
+        return not (job.spec.preemptible or covered)
+
+    def _may_cover(self, queue: Queue, needed: Mapping[str, int]) -> bool:
+        """Whether the guarantee is as large as what is needed: that of any type, or that of each type that is named."""
+        promised, named = dict(queue.guarantee), set(self.gpu_types) - {ANY_GPU}
+        if needed[ANY_GPU] <= promised.get(ANY_GPU, 0):
+            return True
+        of_types = sum(slots for gpu_type, slots in promised.items() if gpu_type in named)
+        if needed[ANY_GPU] > of_types or any(slots for each, slots in needed.items() if each not in {ANY_GPU, *named}):
+            return False
+        return all(needed.get(gpu_type, 0) <= self._promised(queue, gpu_type) for gpu_type in named)
+
+    def _promised(self, queue: Queue, gpu_type: str) -> float:
+        """What is guaranteed of the type to the queue, else to those inside it within its guarantee of any type."""
+        if not queue.readable:
+            return math.inf
+        promised, world = dict(queue.guarantee), self.world
+        inner = (each for each in world.queues.values() if nearest(world.queues, each.parent) == queue.path)
+        inside = min(promised.get(ANY_GPU, math.inf), sum(self._promised(each, gpu_type) for each in inner))
+        return promised.get(gpu_type, inside)
 
     def _fits(self, job: Job) -> set[int]:
         """Numbers of its workers that empty nodes of one GPU type hold at most; several where that is not certain."""
