@@ -147,23 +147,24 @@ class Accounts:
         for (account, gpu_type, _, most), slots in of_user.items():
             demand[account, gpu_type] += int(min(slots, most))
         found: dict[Key, Entitlement] = {}
-        for gpu_type in self.gpu_types:
-            root = self._share(ROOT, gpu_type, inner, demand)
+        for gpu_type in reversed(self.gpu_types):  # what is had of types is part of what is guaranteed of any
+            root = self._share(ROOT, gpu_type, inner, demand, found)
             divided = entitlements(root, self._divisible(gpu_type), lends=gpu_type == ANY_GPU, in_whole=False)
             found |= {(account, gpu_type): part for account, part in divided.items()}
         return found
 
-    def _share(self, account: str, gpu_type: str, inner: Mapping[str, Iterable[str]], demand: Slots) -> Share:
-        below = [self._share(each, gpu_type, inner, demand) for each in inner.get(account, ())]
+    def _share(
+        self, account: str, gpu_type: str, inner: Mapping[str, Iterable[str]], demand: Slots, of_types: Entitled
+    ) -> Share:
+        below = [self._share(each, gpu_type, inner, demand, of_types) for each in inner.get(account, ())]
         queue = self.world.queues.get(account)
         guarantees = dict(queue.guarantee) if queue is not None else {}
         guarantee: float | None = guarantees.get(gpu_type, None if below else 0.0)
         if gpu_type not in guarantees and ANY_GPU in guarantees:  # those inside have no more of a type than of any
             guarantee = min(guarantees[ANY_GPU], sum(map(guaranteed, below)))
         elif gpu_type == ANY_GPU and guarantees:  # those of types are part of that of any, and may be more
-            typed = [each for each in guarantees.items() if each[0] != ANY_GPU]
-            claimed = (min(wanted(self._share(account, name, inner, demand)), slots) for name, slots in typed)
-            guarantee = float(max(guarantees.get(ANY_GPU, 0), sum(claimed)))
+            typed = sum(of_types[account, name].guaranteed for name in guarantees if name != ANY_GPU)
+            guarantee = float(max(guarantees.get(ANY_GPU, 0), typed))
         if unread := queue is not None and not queue.readable:
             guarantee = demand[account, gpu_type] + sum(map(wanted, below))
         limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf
