@@ -115,6 +115,25 @@ def test_guarantees_of_types_are_part_of_that_of_any_as_far_as_jobs_can_use_them
     assert guaranteed({"x": 3}, {ANY_GPU: 12}) == 0, "its jobs ask for no x"
 
 
+def test_what_is_guaranteed_of_a_type_beyond_its_slots_takes_nothing_from_other_guarantees() -> None:
+    c = Cluster().queue("left", guarantee=5).queue("right", guarantee={"y": 6}).queue("other", guarantee={"y": 3})
+    slots, left, of_y = {ANY_GPU: 8, "y": 3}, {ANY_GPU: 5}, {ANY_GPU: 8, "y": 8}
+    got = divide(c, slots, {"left": left, "right": of_y})
+    assert (got["left", ANY_GPU], got["right", ANY_GPU]) == ((5, 5), (3, 3))
+    got = divide(c, slots, {"left": left, "right": of_y, "other": of_y})
+    assert [got[path, ANY_GPU] for path in ("left", "right", "other")] == [(5, 5), (2, 2), (1, 1)], "as of y"
+    got = divide(c, {ANY_GPU: 5, "y": 0}, {"left": left, "right": of_y})
+    assert (got["left", ANY_GPU], got["right", ANY_GPU]) == ((5, 5), (0, 0))
+
+
+def test_what_a_queue_is_guaranteed_of_a_type_inside_another_one_is_no_more_than_that_is() -> None:
+    c = Cluster().queue("lab", guarantee={ANY_GPU: 4, "y": 2}).queue("lab/one", guarantee={"y": 6})
+    c.queue("lab/two", guarantee=4)
+    got = divide(c, {ANY_GPU: 9, "y": 9}, {"lab/one": {ANY_GPU: 9, "y": 9}, "lab/two": {ANY_GPU: 1}})
+    assert got["lab/one", ANY_GPU].guaranteed == got["lab/one", "y"].guaranteed == 2
+    assert got["lab/two", ANY_GPU].guaranteed == 1
+
+
 def test_within_slots_of_any_type_that_a_queue_is_guaranteed_those_inside_it_are_guaranteed_types() -> None:
     c = (
         Cluster()

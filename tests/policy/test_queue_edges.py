@@ -122,6 +122,17 @@ def test_a_guarantee_of_one_type_covers_no_job_on_another() -> None:
     assert c.reason(2) is WaitReason.NOT_GUARANTEED
 
 
+@pytest.mark.parametrize("more", [1, 2, 3])
+def test_jobs_that_wait_for_a_type_beyond_its_slots_keep_no_other_queue_from_its_guarantee(more: int) -> None:
+    c = Cluster().node("a", 5, gpu_type="A100").node("h", 2, gpu_type="H100")
+    c.queue("left", guarantee=5).queue("right", guarantee={"H100": 6})
+    c.running(9, on={"a": 5}, workers=5, gpu_type="A100").waiting(1, workers=5, queue="left", gpu_type="A100")
+    for number in range(2, 2 + more):
+        c.waiting(number, workers=2, queue="right", gpu_type="H100")
+    c.settle()
+    assert running(c) == {1: 5, 2: 2}
+
+
 def test_what_is_guaranteed_of_a_type_covers_no_job_that_names_none() -> None:
     c = Cluster().node("h", 8, gpu_type="H100").node("a", 8, gpu_type="A100")
     c.queue("left", guarantee={"*": 1, "H100": 4})

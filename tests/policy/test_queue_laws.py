@@ -14,16 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.ids import NodeName
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
-from scheduler.model.job_state import JobState, StopReason
+from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Plan, Reserve, Shrink, StopJob
 from scheduler.model.queue import ANY_GPU
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.checks.queue_accounts import Accounts
+from scheduler.policy.queues.division import divided_among
 from scheduler.policy.queues.entitlement import Entitlement
-from tests.policy.drawn_queues import divisible_clusters, queued_clusters
+from scheduler.policy.queues.shares import Counts, Shares, Standing, add_to
+from scheduler.policy.queues.tree import Tree
+from tests.policy.drawn_queues import divisible_clusters, queued_clusters, trees
 from tests.policy.worlds import Cluster
 
 #: Rounds of a minute each, in which everything comes to rest.
@@ -267,6 +270,60 @@ def test_a_job_that_rules_of_its_queue_or_nodes_never_let_start_is_not_divided_f
     c = Cluster().node("a", 8).queue("left", limit=4, user_limit=3).queue("right")
     c.waiting(1, queue="left", **hopeless).waiting(2, workers=(1, 8), queue="right")
     assert [(share.path, share.entitled) for share in c.plan().shares] == [("right", 8)]
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "job"),
+    [
+        ({ANY_GPU: 4}, {"workers": 5, "gpu_type": "x"}),
+        ({"y": 4}, {"workers": 2, "gpu_type": "x"}),
+        ({"x": 2}, {"workers": 3, "gpu_type": "x"}),
+        ({"x": 4, "y": 4}, {"workers": 2}),
+        ({"x": 3}, {"workers": 3, "gpu_type": "x", "fixed": FixedGroup(1, ("true",), shape=WorkerShape())}),
+        ({ANY_GPU: 4}, {"workers": 3, "gpu_type": "x", "queue": "left/other"}),
+        ({"y": 4}, {"workers": 2, "gpu_type": "x", "queue": "left/other"}),
+    ],
+)
+def test_a_job_that_is_not_preemptible_and_above_all_that_guarantees_could_cover_is_not_divided_for(
+    guarantee: dict[str, int], job: dict[str, Any]
+) -> None:
+    c = Cluster().node("a", 8, gpu_type="x").queue("left", guarantee=guarantee).queue("left/one").queue("right")
+    c.queue("left/other", guarantee={ANY_GPU: 2, "y": 4})
+    c.waiting(1, preemptible=False, **({"queue": "left/one"} | job)).waiting(2, workers=(1, 8), queue="right")
+    assert [(share.path, share.entitled) for share in settled(c).plan().shares] == [("right", 8)]
+    assert c.reason(1) is WaitReason.NOT_GUARANTEED
+
+
+def test_what_is_guaranteed_inside_a_queue_of_a_type_that_it_does_not_name_may_cover_a_job() -> None:
+    c = Cluster().node("a", 8, gpu_type="x").queue("left", guarantee={"y": 4}).queue("left/one", guarantee={"x": 3})
+    c.waiting(1, workers=3, gpu_type="x", queue="left/one", preemptible=False)
+    assert settled(c).jobs[JobId(1)].state is JobState.RUNNING
+
+
+@given(tree=trees((ANY_GPU, "x", "y")), data=st.data())
+def test_no_job_is_left_out_of_the_division_that_a_guarantee_covers(
+    tree: dict[str, dict[str, Any]], data: st.DataObject
+) -> None:
+    c = Cluster()
+    for path, fields in tree.items():
+        c.queue(path, **fields)
+    among = Tree({queue.path: queue for queue in c.queues})
+    counts = st.dictionaries(st.sampled_from(among.kinds[1:] or ("",)), st.integers(1, 9), max_size=2)
+
+    def wanted(of_any: int) -> Counts:
+        by_type = data.draw(counts)
+        return (of_any + sum(by_type.values()), *(by_type.get(kind, 0) for kind in among.kinds[1:]))
+
+    lanes = [among.lane_of(Cluster().waiting(1, queue=path).jobs[JobId(1)]) for path in tree]
+    demand: dict[str, Counts] = {}
+    for lane in lanes:
+        add_to(demand, lane.path, wanted(data.draw(st.integers(0, 2))))
+    slots = data.draw(st.sampled_from(((99.0, 99.0, 99.0), (9.0, 4.0, 5.0))))[: len(among.kinds)]
+    entitled = divided_among(among, dict.fromkeys(lanes, 1), demand, {}, {}, slots)
+    shares = Shares(Standing(among, (), entitled))
+    for lane in lanes:
+        needed = wanted(data.draw(st.sampled_from((0, 0, 1))))
+        assert among.may_guarantee(lane, needed) or not shares.pins(lane, needed)
 
 
 def test_what_no_node_could_hold_of_a_job_is_not_divided() -> None:

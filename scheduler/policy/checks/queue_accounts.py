@@ -147,23 +147,24 @@ class Accounts:
         for (account, gpu_type, _, most), slots in of_user.items():
             demand[account, gpu_type] += int(min(slots, most))
         found: dict[Key, Entitlement] = {}
-        for gpu_type in self.gpu_types:
-            root = self._share(ROOT, gpu_type, inner, demand)
+        for gpu_type in reversed(self.gpu_types):  # what is had of types is part of what is guaranteed of any
+            root = self._share(ROOT, gpu_type, inner, demand, found)
             divided = entitlements(root, self._divisible(gpu_type), lends=gpu_type == ANY_GPU, in_whole=False)
             found |= {(account, gpu_type): part for account, part in divided.items()}
         return found
 
-    def _share(self, account: str, gpu_type: str, inner: Mapping[str, Iterable[str]], demand: Slots) -> Share:
-        below = [self._share(each, gpu_type, inner, demand) for each in inner.get(account, ())]
+    def _share(
+        self, account: str, gpu_type: str, inner: Mapping[str, Iterable[str]], demand: Slots, of_types: Entitled
+    ) -> Share:
+        below = [self._share(each, gpu_type, inner, demand, of_types) for each in inner.get(account, ())]
         queue = self.world.queues.get(account)
         guarantees = dict(queue.guarantee) if queue is not None else {}
         guarantee: float | None = guarantees.get(gpu_type, None if below else 0.0)
         if gpu_type not in guarantees and ANY_GPU in guarantees:  # those inside have no more of a type than of any
             guarantee = min(guarantees[ANY_GPU], sum(map(guaranteed, below)))
         elif gpu_type == ANY_GPU and guarantees:  # those of types are part of that of any, and may be more
-            typed = [each for each in guarantees.items() if each[0] != ANY_GPU]
-            claimed = (min(wanted(self._share(account, name, inner, demand)), slots) for name, slots in typed)
-            guarantee = float(max(guarantees.get(ANY_GPU, 0), sum(claimed)))
+            typed = sum(of_types[account, name].guaranteed for name in guarantees if name != ANY_GPU)
+            guarantee = float(max(guarantees.get(ANY_GPU, 0), typed))
         if unread := queue is not None and not queue.readable:
             guarantee = demand[account, gpu_type] + sum(map(wanted, below))
         limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf
@@ -220,11 +221,32 @@ class Accounts:
         return not told and not waits_for_reports
 
     def _never(self, job: Job) -> bool:
-        """Whether a limit is below its minimum, or it is not preemptible and nothing is guaranteed to its queues."""
+        """Whether a limit is below its minimum, or it is not preemptible and no guarantee could cover that."""
         needed = self._typed(job, job.min_workers)
         if any(needed.get(gpu_type, 0) > limit for (_, gpu_type), limit in self.limits(job)):
             return True
-        return not job.spec.preemptible and not any(queue.guarantee for queue in self.queues(job))
+        guaranteed = [queue for queue in self.queues(job) if queue.guarantee]
+        covered = guaranteed and all(self._may_cover(queue, needed) for queue in guaranteed)
+        return not (job.spec.preemptible or covered)
+
+    def _may_cover(self, queue: Queue, needed: Mapping[str, int]) -> bool:
+        """Whether the guarantee is as large as what is needed: that of any type, or that of each type that is named."""
+        promised, named = dict(queue.guarantee), set(self.gpu_types) - {ANY_GPU}
+        if needed[ANY_GPU] <= promised.get(ANY_GPU, 0):
+            return True
+        of_types = sum(slots for gpu_type, slots in promised.items() if gpu_type in named)
+        if needed[ANY_GPU] > of_types or any(slots for each, slots in needed.items() if each not in {ANY_GPU, *named}):
+            return False
+        return all(needed.get(gpu_type, 0) <= self._promised(queue, gpu_type) for gpu_type in named)
+
+    def _promised(self, queue: Queue, gpu_type: str) -> float:
+        """What is guaranteed of the type to the queue, else to those inside it within its guarantee of any type."""
+        if not queue.readable:
+            return math.inf
+        promised, world = dict(queue.guarantee), self.world
+        inner = (each for each in world.queues.values() if nearest(world.queues, each.parent) == queue.path)
+        inside = min(promised.get(ANY_GPU, math.inf), sum(self._promised(each, gpu_type) for each in inner))
+        return promised.get(gpu_type, inside)
 
     def _fits(self, job: Job) -> set[int]:
         """Numbers of its workers that empty nodes of one GPU type hold at most; several where that is not certain."""

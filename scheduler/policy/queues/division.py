@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from scheduler.model.queue import ANY_GPU, ROOT, Queue
-from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, guaranteed, wanted
+from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, guaranteed, whole_below
 from scheduler.policy.queues.tree import Lane, Tree
 
 #: Slots that jobs hold or wait for, by account and kind.
@@ -35,11 +35,12 @@ def divided_among(
         for above, account in zip((ROOT, *lane.path), lane.path, strict=False):
             inner.setdefault(above, {})[account] = None
             first_of[account] = min(first_of.get(account, number), number)
-    roots = [_Shares(tree, kind, inner, demand, held, used, first_of).of(ROOT) for kind in range(len(tree.kinds))]
-    each = [
-        entitlements(root, max(most, 0.0), lends=kind == 0)
-        for kind, (root, most) in enumerate(zip(roots, slots, strict=True))
-    ]
+    exact: list[Mapping[str, Entitlement]] = [{}] * len(tree.kinds)
+    each: list[Mapping[str, Entitlement]] = [{}] * len(tree.kinds)
+    for kind in reversed(range(len(tree.kinds))):  # what is had of types is part of the guarantee of any
+        root = _Shares(tree, kind, inner, demand, held, used, first_of, exact).of(ROOT)
+        exact[kind] = entitlements(root, max(slots[kind], 0.0), lends=kind == 0, in_whole=False)
+        each[kind] = whole_below(root, exact[kind])
     found = {account: tuple(kind[account] for kind in each) for account in each[0]}
     return dict.fromkeys((account for lane in first for account in lane.path), none) | found
 
@@ -54,6 +55,8 @@ class _Shares(NamedTuple):
     held: Demand
     used: Mapping[str, float]
     first: Mapping[str, int]
+    #: By kind, what is found so far: of all types before that of any.
+    entitled: Sequence[Mapping[str, Entitlement]]
 
     def of(self, account: str) -> Share:
         """The share of an account, with those inside it."""
@@ -71,7 +74,8 @@ class _Shares(NamedTuple):
     def _guarantee(self, account: str, queue: Queue, below: Sequence[Share]) -> float | None:
         """What the queue is guaranteed; None: as much as those inside it.
 
-        Guarantees of GPU types, as far as its jobs can use them, are part of that of any type, and may be all of it.
+        Guarantees of GPU types, as far as its jobs can use them and slots of these types suffice, are part of that of
+        any type, and may be all of it.
         Where it is guaranteed slots of any type and none of this one, those inside it have no more of it together.
         """
         promised, name = dict(queue.guarantee), self.tree.kinds[self.kind]
@@ -80,6 +84,6 @@ class _Shares(NamedTuple):
         if self.kind or not promised:
             found = promised.get(name)
             return None if found is None else float(found)
-        by_type = ((k, promised[name]) for k, name in enumerate(self.tree.kinds) if k and name in promised)
-        typed = sum(min(slots, wanted(self._replace(kind=k).of(account))) for k, slots in by_type)
+        by_type = zip(self.tree.kinds[1:], self.entitled[1:], strict=True)
+        typed = sum(entitled[account].guaranteed for name, entitled in by_type if name in promised)
         return float(max(promised.get(ANY_GPU, 0), typed))

@@ -53,8 +53,13 @@ def entitlements(root: Share, slots: float, *, lends: bool = True, in_whole: boo
     total = min(slots, wanted(root))
     found = {root.name: Entitlement(total, total)}
     _divide_below(root, total, lends, found)
-    if in_whole:
-        _make_whole(root, found)
+    return whole_below(root, found) if in_whole else found
+
+
+def whole_below(root: Share, exact: Mapping[str, Entitlement]) -> Mapping[str, Entitlement]:
+    """These entitlements in whole slots, so that each has less than a slot more or less than its part."""
+    found = dict(exact)
+    _make_whole(root, found)
     return found
 
 
@@ -112,7 +117,6 @@ def whole(parts: Sequence[Entitlement], shares: Sequence[Share], total: float) -
 
 
 def _make_whole(share: Share, found: dict[str, Entitlement]) -> None:
-    """Round what is below the share, so that it has less than a slot more or less than its part."""
     parts = whole([found[inner.name] for inner in share.inner], share.inner, found[share.name].total)
     for inner, part in zip(share.inner, parts, strict=True):
         found[inner.name] = part

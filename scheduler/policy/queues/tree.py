@@ -1,6 +1,8 @@
 """The tree of queues as the planner sees it: which of them count the slots of a job."""
 
-from collections.abc import Mapping
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -80,8 +82,10 @@ class Tree:
     def __init__(self, queues: Mapping[str, Queue] | None = None) -> None:
         queues = queues or {}
         self._queues = queues
-        #: Paths of queues that contain others.
-        self._around = {nearest(queues, queue.parent) for queue in queues.values()}
+        #: Queues that contain others, by path, with those directly inside them.
+        self._inner: defaultdict[str, list[Queue]] = defaultdict(list)
+        for queue in queues.values():
+            self._inner[nearest(queues, queue.parent)].append(queue)
         self._lanes: dict[tuple[str, str], Lane] = {}
         #: By path, and accounts of users that are limited.
         self._by_path: dict[tuple[tuple[str, ...], tuple[str, ...]], Lane] = {}
@@ -124,6 +128,10 @@ class Tree:
         typed = sum(slots for name, slots in self._queues[queue].guarantee if name != ANY_GPU)
         return max(self.guaranteed_of_any(queue), typed)
 
+    def may_guarantee(self, lane: Lane, counts: Sequence[int]) -> bool:
+        """Whether guarantees of the lane's queues would cover this many slots by kind, if they had no other job."""
+        return bool(lane.guaranteed) and all(self._may_cover(self._queues[path], counts) for path in lane.guaranteed)
+
     def weight(self, account: str) -> float:
         """The weight of the account among its siblings."""
         queue = self._queues.get(account)
@@ -132,6 +140,25 @@ class Tree:
     def queue(self, account: str) -> Queue | None:
         """The queue of the account; None: it is that of a user, or of some jobs of a queue."""
         return self._queues.get(account)
+
+    def _may_cover(self, queue: Queue, counts: Sequence[int]) -> bool:
+        """Whether a guarantee could cover all of these: of any type, or of each of the types that they name."""
+        if counts[0] <= self.guaranteed_of_any(queue.path):
+            return True
+        if sum(counts[1:]) < counts[0] or counts[0] > self.guaranteed_at_most(queue.path):
+            return False
+        by_type = zip(self.kinds[1:], counts[1:], strict=True)
+        return all(slots <= self._guaranteed_of(queue, name) for name, slots in by_type if slots)
+
+    def _guaranteed_of(self, queue: Queue, name: str) -> float:
+        """Slots of a GPU type that a queue is guaranteed at most; infinite: what it was promised is not known."""
+        promised = dict(queue.guarantee)
+        if not queue.readable:
+            return math.inf
+        if name in promised:
+            return promised[name]
+        inner = sum(self._guaranteed_of(each, name) for each in self._inner.get(queue.path, ()))
+        return min(promised.get(ANY_GPU, math.inf), inner)
 
     def _lane(self, path: tuple[str, ...], of_user: tuple[str, ...]) -> Lane:
         """The lane with this path, whose user is limited in these accounts."""
@@ -152,6 +179,6 @@ class Tree:
         own: tuple[str, ...] = ()
         if path in self._queues and self._queues[path].share_users:
             own = (f"{path}@{user}",)
-        elif path in self._around or path == ROOT:
+        elif path in self._inner or path == ROOT:
             own = (f"{path}/.",)
         return ancestry(path) + own, of_user

@@ -184,7 +184,7 @@ def _waiting(snapshot: Seen, standing: Standing) -> Iterable[tuple[Lane, int, Co
         lane, group, most = snapshot.tree.lane_of(job), job.spec.fixed, places.feasible(job.shape).most_ready
         fits = job.min_workers <= most and (group is None or places.feasible(group.shape).most_ready > 0)
         needed = counts_of(standing, job, job.min_workers)
-        never = not fits or _never(lane, needed, preemptible=job.spec.preemptible)
+        never = not fits or _never(standing.tree, lane, needed, preemptible=job.spec.preemptible)
         if job.not_before <= snapshot.order.now and not never:
             yield lane, job.id, counts_of(standing, job, min(job.max_workers, most))
 
@@ -197,18 +197,19 @@ def _demand_of(lane: Lane, job_classes: Iterable[JobClass], places: Places, stan
         shape, least = job_class.shape, job_class.min_workers
         needed = standing.typed(shape.gpu_type, least * shape.slots)
         most = places.feasible(shape).most_ready
-        if least <= most and not _never(lane, needed, preemptible=job_class.preemptible):
+        if least <= most and not _never(standing.tree, lane, needed, preemptible=job_class.preemptible):
             first.append(job_class.ranks[0][2])
             wanted = standing.typed(shape.gpu_type, job_class.wanted_workers(most) * shape.slots)
             total = tuple(a + b for a, b in zip(total, wanted, strict=True))
     return Demand(min(first, default=None), total)
 
 
-def _never(lane: Lane, needed: Counts, *, preemptible: bool) -> bool:
+def _never(tree: Tree, lane: Lane, needed: Counts, *, preemptible: bool) -> bool:
     """Whether rules of its queues never let a job that needs these slots start, whatever others give up."""
     if lane is TOP:
         return False
-    return any(needed[limit.kind] > limit.slots for limit in lane.limits) or not (preemptible or lane.guaranteed)
+    above_limit = any(needed[limit.kind] > limit.slots for limit in lane.limits)
+    return above_limit or not (preemptible or tree.may_guarantee(lane, needed))
 
 
 def counts_of(standing: Standing, job: Job, workers: int) -> Counts:
