@@ -1,5 +1,6 @@
 """Workers that fail or vanish, nodes that do, and what that costs their jobs."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,6 +263,38 @@ def test_quick_restarts_that_fail_at_once_use_up_the_retries(tmp_path: Path) -> 
     hasty.settle()
     assert hasty.expect(job_id, JobState.FAILED).attempt == 3
     hasty.close()
+
+
+@pytest.fixture
+def forgiving(tmp_path: Path) -> Iterator[World]:
+    """Where a job has its retries back after 100 s without a failure."""
+    world = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(failure_reset_seconds=100.0)))
+    world.node("a", slots=1)
+    yield world
+    world.close()
+
+
+def test_waiting_in_the_queue_gives_no_retries_back(forgiving: World) -> None:
+    w = forgiving
+    crashing = Behaviour(runtime=ELASTIC, crash_after_seconds=20.0)
+    job_id = w.job("j", max_retries=1, preemptible=False, behaviour=crashing)
+    w.advance(10)
+    w.job("first", priority=5, behaviour=Behaviour(runtime=ELASTIC, work_seconds=150.0))
+    w.advance(100)
+    w.expect(job_id, JobState.QUEUED)
+    w.advance(90)
+    w.expect(job_id, JobState.FAILED)
+
+
+def test_a_job_that_ran_long_without_a_failure_has_all_its_retries(forgiving: World) -> None:
+    w = forgiving
+    job_id = w.job("j", max_retries=1)
+    w.settle()
+    for _ in range(3):
+        w.cluster.crash(w.get(job_id).workers[0].id)
+        w.settle()
+        assert w.expect(job_id, JobState.RUNNING).retries_used == 1
+        w.advance(100)
 
 
 def test_workers_that_keep_failing_one_soon_after_the_other_use_up_the_retries(w: World) -> None:

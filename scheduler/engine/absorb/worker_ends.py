@@ -164,8 +164,7 @@ def _count_failure(
     """
     charged = [(_charge(changeset, each), each) for each in failed]
     charge, worker = max(charged, key=lambda each: each[0])
-    since = changeset.now - job.last_failure_at if job.last_failure_at is not None else None
-    old = charge is Charge.FORGIVEN or (since is not None and since > settings.failure_reset_seconds)
+    old = charge is Charge.FORGIVEN or _calm_seconds(job, changeset.now) > settings.failure_reset_seconds
     used = 0 if old else job.retries_used
     counts = any(each is Charge.RETRY and not _ran_beside(job, who, changeset.now) for each, who in charged)
     code = f"exit code {worker.exit_code}" if worker.exit_code is not None else "no exit code"
@@ -180,6 +179,11 @@ def _count_failure(
             detail=f"{_named(worker)}: {worker.exit_reason}, {code}{told}{after}{_CHARGED[charge]}",
         )
     )
+
+
+def _calm_seconds(job: Job, now: float) -> float:
+    """For how long this attempt has run without a failure: a job that waits or starts cannot show that it works."""
+    return 0.0 if job.running_at is None else now - max(job.running_at, job.last_failure_at or 0.0)
 
 
 def _ran_beside(job: Job, worker: Worker, now: float) -> bool:
