@@ -192,6 +192,7 @@ class World:
         self.cluster.follow(Board(), ReportBox())
         self.clock.advance(seconds)
         self.cluster.advance()
+        self.engine.pulse.stood_still()
         self.cluster.follow(self.board, self.reports)
 
     # looking

@@ -150,7 +150,8 @@ class EngineSettings(Section):
     )
     backoff_max_seconds: Seconds = Field(default=300.0, description="Longest pause after a failure.")
     failure_reset_seconds: Seconds = Field(
-        default=3600.0, description="A job that has had no failure for this long gets all its retries back."
+        default=3600.0,
+        description="A job of which one attempt runs for this long without a failure gets all its retries back.",
     )
     join_wait_seconds: Seconds = Field(
         default=2.0, description="Longest time that a ready new worker waits for slower ones to join with it."

@@ -57,6 +57,7 @@ from scheduler.engine.loop import EngineLoop
 from scheduler.engine.ports import Place, TickInputs
 from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, TickReport
+from scheduler.engine.timing.pulse import BEAT_SECONDS
 from scheduler.engine.timing.repeating import Repeating
 from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.errors import ConfigError
@@ -382,6 +383,7 @@ class Daemon:
         return (
             Repeating("retention", retention.run, INTERVAL_SECONDS),
             Repeating("lease", self._engine.keep_lease, self._settings.engine.lease_seconds / 3),
+            Repeating("pulse", self._engine.pulse.beat, BEAT_SECONDS),
             Repeating("recurring jobs", self._recurring.sweep, SWEEP_SECONDS),
             Repeating("tokens", self._tokens.look, LOOK_SECONDS),
             self._audit_writer,

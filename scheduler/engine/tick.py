@@ -34,6 +34,7 @@ from scheduler.engine.memory import Memory
 from scheduler.engine.ports import ActionFailure, Cluster, EngineClock, Leader, Lease, Place, Store, TickInputs
 from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.timing import gc_pauses
+from scheduler.engine.timing.pulse import Pulse
 from scheduler.engine.timing.wall_watch import Jump
 from scheduler.errors import (
     ClusterError,
@@ -138,6 +139,7 @@ class Engine:
         self._memory = Memory(settings, reports, caution)
         data = DataWatch(store, settings.engine)
         self._deciding = Deciding(settings, launch, data, self._memory, clock.monotonic)
+        self.pulse = Pulse(clock)
         #: None until it is loaded, after a commit whose outcome is unknown, and while another engine leads.
         self.world: World | None = None
         self.report = TickReport(at=0.0)
@@ -160,7 +162,7 @@ class Engine:
     @property
     def heard_since(self) -> float:
         """When this process began to hear others, or went on after it had stood still; unix seconds."""
-        return self._memory.liveness.since
+        return max(self._memory.liveness.since, self.pulse.went_on_at())
 
     @property
     def jump(self) -> Jump | None:
@@ -184,10 +186,8 @@ class Engine:
 
     def steps(self) -> Iterator[Step]:
         """The tick, pausing after each step."""
-        now, began = self._clock.now(), self._clock.monotonic()  # only the latter is never set by the leader's
+        began = self._clock.monotonic()  # the other clock may be set by the leader's
         self._lease_keeper.moved()
-        if now > self.report.next_tick_at + self._interval_seconds:
-            self._memory.liveness.since = now  # it stood still, and with it the ears of this process
         reached: list[tuple[Step, float]] = []
         try:
             yield from self._timed(self._steps(), reached)
@@ -197,9 +197,6 @@ class Engine:
             self._give_up(error, 0.0)
         except _OF_NO_JOB as error:
             self._give_up(error, self._interval_seconds)
-        ended, slow_seconds = self._clock.now(), 2 * self._lease_keeper.write_seconds  # reports come in meanwhile
-        if ended - now > self._interval_seconds + slow_seconds:
-            self._memory.liveness.since = ended  # it stood still in the middle
         self._lease_keeper.moved()
         duration_seconds = self._clock.monotonic() - began
         self._memory.intake.ended(duration_seconds)
@@ -280,6 +277,7 @@ class Engine:
     def _observe(self, world: World, now: float) -> Observation:
         observation = self._cluster.observe()
         liveness = self._memory.liveness
+        liveness.since = self.heard_since
         liveness.cut_off_from(world.nodes.keys() - observation.reachable(), now)
         return replace(observation, reports=liveness.reports.fresh())
 

@@ -14,6 +14,7 @@ from scheduler.engine.state.reports import Liveness
 from scheduler.model.event import EventKind
 from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState
+from scheduler.model.observation import Observation
 from tests.world import World
 
 ELASTIC = Runtime.ELASTIC
@@ -119,6 +120,27 @@ def test_silence_while_the_daemon_stood_still_is_no_hang(w: World) -> None:
     w.settle()
     assert w.expect(job_id, JobState.RUNNING, workers=2).retries_used == 0
     assert not w.events(EventKind.WORKER_ENDED)
+
+
+@pytest.mark.parametrize("ready_seconds", [2.0, None])
+def test_hung_workers_are_found_though_every_tick_takes_long(watchful: World, ready_seconds: float | None) -> None:
+    w = watchful
+    job_id = w.job("j", workers=1, behaviour=Behaviour(runtime=ELASTIC, ready_seconds=ready_seconds))
+    w.advance(10)
+    w.cluster.hang(w.get(job_id).workers[0].id)
+    observe = w.cluster.observe
+
+    def slowly() -> Observation:
+        w.clock.advance(5)
+        return observe()
+
+    w.cluster.observe = slowly  # type: ignore[method-assign]
+    until = w.clock.now() + w.settings.engine.ready_seconds + 200
+    while w.clock.now() < until:
+        w.tick()
+        w.clock.advance(0.1)
+    assert w.get(job_id).retries_used > 0
+    assert w.events(EventKind.WORKER_ENDED)[0].cause == "HUNG"
 
 
 def test_a_worker_that_got_ready_while_no_daemon_was_there_is_no_hang(w: World) -> None:

@@ -63,6 +63,7 @@ class Daemon:
     #: Whether its last tick failed at that.
     harmed: bool = False
     _tick: Iterator[Step] | None = None
+    _stands_still: bool = False
     #: It waits for its store until then, in true time.
     _busy_until: float = 0.0
 
@@ -121,6 +122,9 @@ class Daemon:
         return None
 
     def _run_tick(self) -> Fate | SlowCommits | None:
+        if self._stands_still:  # as its pulse finds
+            self._stands_still = False
+            self.engine.pulse.stood_still()
         if self._tick is None:
             self._tick = self.engine.steps()
         for step in self._tick:
@@ -132,8 +136,10 @@ class Daemon:
                 if isinstance(fate, Die | Reboot):
                     self.deaths += 1
                     self._start()
-                elif isinstance(fate, Suspend):
-                    self.machine.sleep(fate.seconds)
+                else:
+                    self._stands_still = True
+                    if isinstance(fate, Suspend):
+                        self.machine.sleep(fate.seconds)
                 return self._leave(fate)
             if step is Step.PLANNED and self.commit_seconds > 0:
                 self._busy_until = self.due_at = self.true.now() + self.commit_seconds

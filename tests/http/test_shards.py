@@ -213,7 +213,7 @@ def test_a_data_set_is_checked_when_it_is_submitted(still_site: Site, data: Any,
 def test_what_was_lost_while_the_store_was_away_is_no_silence_of_readers(site: Site) -> None:
     job_id = running(site, lease_seconds=10)
     exchange(site, job_id, 1, 1, want=3)
-    site.clock.advance(100)
+    site.stand_still(100)
     site.tick()
     answer = exchange(site, job_id, 2, 1, want=1).json()
     assert answer["given"] == [[3, 0, 3]], "the daemon stood still, and heard nobody meanwhile"

@@ -17,7 +17,8 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.worker import ExitReason, LeaveReason, Worker
 
-#: Workers that fail so soon after a peer, and ran beside it, often fail because of it: that is one failure.
+#: Workers that do not report and fail so soon after a peer, and ran beside it, often fail because of it: that is one
+#: failure.
 GROUP_SECONDS = 1.0
 
 _SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
@@ -157,16 +158,15 @@ def _cannot_start(job: Job, gone: Sequence[Worker]) -> bool:
 def _count_failure(
     changeset: Changeset, job: Job, failed: Sequence[Worker], settings: EngineSettings, before: str = ""
 ) -> Job:
-    """Consume a retry, unless a shard may be why; failures of one moment count once, and old ones are forgotten.
+    """Consume a retry, unless a shard may be why; failures of one group count once, and old ones are forgotten.
 
     `before`: an earlier event that may explain the failure, in words.
     """
-    charge, worker = max(((_charge(changeset, each), each) for each in failed), key=lambda charged: charged[0])
-    since = changeset.now - job.last_failure_at if job.last_failure_at is not None else None
-    old = charge is Charge.FORGIVEN or (since is not None and since > settings.failure_reset_seconds)
+    charged = [(_charge(changeset, each), each) for each in failed]
+    charge, worker = max(charged, key=lambda each: each[0])
+    old = charge is Charge.FORGIVEN or _calm_seconds(job, changeset.now) > settings.failure_reset_seconds
     used = 0 if old else job.retries_used
-    peer = job.last_failure_at is not None and worker.created_at < job.last_failure_at
-    counts = charge is Charge.RETRY and (since is None or since > GROUP_SECONDS or not peer)
+    counts = any(each is Charge.RETRY and not _ran_beside(job, who, changeset.now) for each, who in charged)
     code = f"exit code {worker.exit_code}" if worker.exit_code is not None else "no exit code"
     told = f": {worker.detail}" if worker.detail else ""
     after = f"; {before}" if before else ""
@@ -179,6 +179,29 @@ def _count_failure(
             detail=f"{_named(worker)}: {worker.exit_reason}, {code}{told}{after}{_CHARGED[charge]}",
         )
     )
+
+
+def _calm_seconds(job: Job, now: float) -> float:
+    """For how long this attempt has run without a failure: a job that waits or starts cannot show that it works."""
+    return 0.0 if job.running_at is None else now - max(job.running_at, job.last_failure_at or 0.0)
+
+
+def _ran_beside(job: Job, worker: Worker, now: float) -> bool:
+    """Whether the worker was of the group that the last counted failure broke: then it may have failed because of it.
+
+    Its end may be seen at any time after that one, but not once it has reported a generation that was published since.
+    Where the present generation is a later one than the first since, one that has reported the generation before it
+    has done so: a group grows only after all have reported.
+    """
+    failed_at, published_at = job.last_failure_at, job.last_resize_at
+    if failed_at is None or worker.created_at >= failed_at:
+        return False
+    if worker.fixed or not job.spec.runtime.reports:
+        return now - failed_at <= GROUP_SECONDS
+    if published_at is None or published_at < failed_at:
+        return True
+    first = published_at == failed_at
+    return worker.reported_generation < (job.generation if first else job.generation - 1)
 
 
 def _charge(changeset: Changeset, worker: Worker) -> Charge:
