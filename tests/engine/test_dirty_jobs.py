@@ -14,7 +14,9 @@ from scheduler.engine.ports import TickInputs
 from scheduler.engine.state.deadlines import job_deadline
 from scheduler.engine.state.reports import Liveness
 from scheduler.model.ids import JobId
+from scheduler.model.intent import IntentKind
 from scheduler.model.job import Runtime
+from scheduler.model.job_state import JobState
 from scheduler.model.plan import Plan
 from scheduler.model.world import World
 from scheduler.policy.checks.invariants import Violation
@@ -51,13 +53,7 @@ def test_looking_at_what_may_have_changed_absorbs_what_looking_at_everything_doe
 
 
 def test_of_nodes_that_change_only_their_jobs_are_looked_at(w: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    absorb, looked_at = deciding.absorb, list[list[JobId]]()
-
-    def noted(changeset: Changeset, inputs: TickInputs, focus: Focus, *rest: Any) -> None:
-        looked_at.append([job.id for job in focus.jobs])
-        absorb(changeset, inputs, focus, *rest)
-
-    monkeypatch.setattr(deciding, "absorb", noted)
+    looked_at = _looked_at(monkeypatch)
     nodes = [w.node(name, slots=1) for name in ("a", "b", "c")]
     jobs = [w.job(f"on {name}", runtime=Runtime.COMMAND) for name in nodes]
     w.advance(30)
@@ -69,6 +65,35 @@ def test_of_nodes_that_change_only_their_jobs_are_looked_at(w: Site, monkeypatch
     w.cluster.lose_node(nodes[2], listed=False)
     w.tick()
     assert looked_at == [[], [on[nodes[1]]], [on[nodes[2]]]]
+
+
+def test_a_job_that_a_user_changed_is_looked_at_once_more(w: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = _looked_at(monkeypatch)
+    w.node("a", slots=2)
+    job, _ = w.job("asked", workers=(1, 1)), w.job("other", workers=(1, 1))
+    w.advance(30)
+    looked_at.clear()
+    w.ask(IntentKind.SCALE, job, max_workers=2)
+    for _ in range(4):
+        w.tick()
+    assert looked_at == [[], [job], [], []]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_lower_minimum_lets_a_job_go_on_without_a_node_out_of_reach(w: Site, restarted: bool) -> None:
+    w.node("a", slots=1)
+    w.node("b", slots=1)
+    job = w.job("waits", workers=(2, 2))
+    w.advance(30)
+    w.expect(job, JobState.RUNNING, workers=2)
+    w.cluster.lose_node(w.node_name("b"), remembered=True)
+    w.advance(10)
+    w.ask(IntentKind.SCALE, job, min_workers=1)
+    w.advance(10)
+    if restarted:
+        w.kill_engine()
+    w.advance(30)
+    assert w.get(job).published_size == 1
 
 
 def test_unsettled_jobs_and_the_next_deadline_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +129,18 @@ def test_a_plan_that_is_not_made_since_nothing_matters_would_be_empty(monkeypatc
     monkeypatch.setattr(Deciding, "plan", checked)
     _play()
     assert compared > SEEDS
+
+
+def _looked_at(monkeypatch: pytest.MonkeyPatch) -> list[list[JobId]]:
+    """The jobs that each tick from now on looks at."""
+    absorb, looked_at = deciding.absorb, list[list[JobId]]()
+
+    def noted(changeset: Changeset, inputs: TickInputs, focus: Focus, *rest: Any) -> None:
+        looked_at.append([job.id for job in focus.jobs])
+        absorb(changeset, inputs, focus, *rest)
+
+    monkeypatch.setattr(deciding, "absorb", noted)
+    return looked_at
 
 
 def _play() -> None:

@@ -1,9 +1,10 @@
 """Which jobs a tick has to look at, so that thousands of jobs in which nothing happened cost next to nothing.
 
 A job is settled when only an observation, a report or a deadline can change it: it runs, and all its workers are ready
-members of a formed group, and none is watched by heartbeats that its job asks for. Knowledge of a job is kept per `Job`
-value: values are immutable, so the same object means that nothing changed, except when its workers were last heard,
-which puts off the deadline of their silence.
+members of a formed group, and none is watched by heartbeats that its job asks for. One that changed is looked at once
+more, since what was observed before may mean something else for it now: after its minimum was lowered, say, it goes on
+without a node that is out of reach. Knowledge of a job is kept per `Job` value: values are immutable, so the same
+object means that nothing changed, except when its workers were last heard, which puts off when their silence is due.
 """
 
 from collections.abc import Collection, Mapping
@@ -57,6 +58,8 @@ class DirtyJobs:
         #: The active jobs of which `_known` holds the present values.
         self._active: Mapping[JobId, Job] = {}
         self._unsettled: set[JobId] = set()
+        #: Jobs that have changed in more than their progress since they were looked at.
+        self._altered: set[JobId] = set()
         #: (when, job) of settled jobs, soonest first; what is not the job's deadline any more is dropped when it comes.
         self._deadlines: list[tuple[float, JobId]] = []
         self._seen: Observation | None = None
@@ -70,21 +73,23 @@ class DirtyJobs:
         self._known.clear()
         self._active = {}
         self._unsettled.clear()
+        self._altered.clear()
         self._deadlines.clear()
         self._seen = self._compared = None
 
     def absorbed(self, observation: Observation) -> None:
         """Record that the effects of this observation were committed."""
         self._seen = observation
+        self._altered.clear()
 
     def focus(self, world: World, observation: Observation, now: float) -> Focus:
         """Nodes, jobs and workers that the observation, reports or time may change."""
         before, active, nodes = self._seen, world.active, self._different(world.nodes, observation.nodes)
+        self._follow(active)
         if before is None:
             return self._focus(nodes, list(active.values()), {}, list(observation.workers.values()))
-        self._follow(active)
         moved = _moved(before.workers, observation.workers)
-        touched = self._unsettled | self._due(now)
+        touched = self._unsettled | self._altered | self._due(now)
         if changed := _changed(before.nodes, observation.nodes):
             moved += (seen for seen in observation.workers.values() if seen.node in changed)
             touched.update(job.id for job in active.values() if any(w.node in changed for w in job.all_workers))
@@ -188,10 +193,12 @@ class DirtyJobs:
                 known[job.id] = replace(before, job=job)
             else:
                 self._judge(job)
+                self._altered.add(job.id)
         if len(known) > len(active):
             for job_id in known.keys() - active.keys():
                 del known[job_id]
             self._unsettled &= known.keys()
+            self._altered &= known.keys()
         if len(self._deadlines) > 2 * len(active) + 100:
             settled = ((job_id, each.deadline) for job_id, each in known.items() if each.settled)
             self._deadlines = sorted((deadline, job_id) for job_id, deadline in settled if deadline is not None)
