@@ -147,7 +147,7 @@ class Worker:
     state: WorkerState = WorkerState.PENDING
     #: Rank in the published generation; None while standby or leaving.
     rank: int | None = None
-    #: The newest generation that it reported to be a member of; 0 for none.
+    #: The newest generation that it reported to be a member of; 0 for none. Of a fixed one: not 0 if it ever reported.
     reported_generation: int = 0
     #: Where its rendezvous store listens, `host:port`; None until it reports one.
     endpoint: str | None = None
