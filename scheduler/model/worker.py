@@ -111,7 +111,7 @@ class ExitReason(StrEnum):
     DISPLACED = "DISPLACED"
     #: Somebody other than this scheduler removed it; not a failure.
     REMOVED = "REMOVED"
-    #: It is gone with its node, or without a trace; not a failure.
+    #: It is gone with its node or without a trace, or its place was closed before it began; not a failure.
     LOST = "LOST"
 
 
