@@ -111,7 +111,7 @@ class ExitReason(StrEnum):
     DISPLACED = "DISPLACED"
     #: Somebody other than this scheduler removed it; not a failure.
     REMOVED = "REMOVED"
-    #: It is gone with its node, or without a trace; not a failure.
+    #: It is gone with its node or without a trace, or its place was closed before it began; not a failure.
     LOST = "LOST"
 
 
@@ -147,7 +147,7 @@ class Worker:
     state: WorkerState = WorkerState.PENDING
     #: Rank in the published generation; None while standby or leaving.
     rank: int | None = None
-    #: The newest generation that it reported to be a member of; 0 for none.
+    #: The newest generation that it reported to be a member of; 0 for none. Of a fixed one: not 0 if it ever reported.
     reported_generation: int = 0
     #: Where its rendezvous store listens, `host:port`; None until it reports one.
     endpoint: str | None = None

@@ -10,9 +10,11 @@ from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import EngineSettings, Settings
 from scheduler.engine.tick import Step
 from scheduler.model.event import EventKind
+from scheduler.model.intent import IntentKind
 from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState
 from scheduler.model.node import NodeIntent
+from scheduler.model.slot import ClosedSlot, SlotClosure
 from tests.world import World
 
 ELASTIC = Runtime.ELASTIC
@@ -54,6 +56,31 @@ def test_one_that_had_trained_is_replaced_at_once_and_after_the_next_failures_wi
         "replaced in 2 s",
         "replaced in 4 s",
     ]
+
+
+@pytest.mark.parametrize("closed", ["cordoned", "slot taken"])
+def test_a_replacement_starts_nowhere_that_was_closed_during_its_pause(tmp_path: Path, closed: str) -> None:
+    w = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(backoff_seconds=60.0)))
+    w.node("a", slots=1)
+    b = w.node("b", slots=1)
+    job_id = w.job("j", workers=(1, 2))
+    w.settle()
+    for _ in range(2):
+        (there,) = (worker for worker in w.get(job_id).workers if worker.node == b)
+        w.cluster.crash(there.id)
+        w.advance(5)
+    if closed == "cordoned":
+        w.ask(IntentKind.CORDON, node=b)
+    else:
+        taken = ClosedSlot(0, SlotClosure.FOREIGN, "pid 7 of somebody")
+        w.cluster.add_node(replace(w.cluster.facts(b), closed_slots=(taken,)))
+    w.advance(200)
+    job = w.expect(job_id, JobState.RUNNING, workers=1)
+    assert (job.workers[0].node, job.retries_used) == ("a", 2)
+    w.node("c", slots=1)
+    w.settle()
+    assert {worker.node for worker in w.expect(job_id, JobState.RUNNING, workers=2).workers} == {"a", "c"}
+    w.close()
 
 
 def test_one_that_never_trained_is_replaced_after_a_pause(w: World) -> None:

@@ -200,7 +200,8 @@ def test_a_lost_fixed_worker_restarts_the_job_and_consumes_no_retry(w: World) ->
     assert {worker.node for worker in job.fixed_workers} == {"b"}
 
 
-def test_a_fixed_worker_need_not_report_but_is_expected_to_go_on_once_it_has(w: World) -> None:
+@pytest.mark.parametrize("leader_dies", [False, True])
+def test_a_fixed_worker_need_not_report_but_is_expected_to_go_on_once_it_has(w: World, *, leader_dies: bool) -> None:
     w.node("a", slots=2)
     job_id = w.job("j", fixed=MASTER, heartbeat_seconds=10.0)
     w.settle()
@@ -209,6 +210,10 @@ def test_a_fixed_worker_need_not_report_but_is_expected_to_go_on_once_it_has(w: 
     master = job.fixed_workers[0].id
     w.cluster.hang(master)
     w.reports.put(WorkerReport(master, job_id, w.clock.now()))
+    w.tick()
+    if leader_dies:
+        w.reports.clear()
+        w.kill_engine()
     w.settle()
     ends = [event for event in w.events(EventKind.WORKER_ENDED) if event.worker_id == master]
     assert [event.cause for event in ends] == [ExitReason.HUNG]

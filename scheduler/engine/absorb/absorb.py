@@ -99,6 +99,11 @@ def _absorb_reports(
 ) -> None:
     if not reports:
         return
+    for worker in job.fixed_workers:
+        if worker.id in reports and worker.reported_generation == 0:
+            current = changeset.the_job(job.id).worker(worker.id)
+            if current is not None:  # whichever engine leads from now on expects it to go on
+                changeset.put_worker(replace(current, reported_generation=max(job.generation, 1)))
     for worker in job.workers:
         report = reports.get(worker.id)
         current = changeset.the_job(job.id).worker(worker.id) if report is not None else None

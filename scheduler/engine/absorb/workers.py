@@ -14,6 +14,7 @@ from scheduler.engine.state.reports import latest_moment
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Progress
+from scheduler.model.node import Node
 from scheduler.model.observation import EndCause, Observation, Phase, WorkerObservation, WorkerReport
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.speed import after_report
@@ -95,7 +96,15 @@ def _absorb_absence(changeset: Changeset, worker: Worker, uncertain: Mapping[Wor
         blameless = worker.leave_reason is LeaveReason.NOT_ADMITTED
         reason = ExitReason.NOT_ADMITTED if blameless else ExitReason.LAUNCH_FAILED
         return changeset.end_worker(worker, WorkerState.EXITED, reason, None, worker.detail)
+    if 0.0 < worker.not_before <= changeset.now and not _takes(changeset.node(worker.node), worker):
+        detail = "during its pause, its node or slots were closed to new workers"
+        return changeset.end_worker(worker, WorkerState.LOST, ExitReason.LOST, None, detail)
     return None
+
+
+def _takes(node: Node | None, worker: Worker) -> bool:
+    """Whether the node would still take the worker; the planner finds another place for one that it does not."""
+    return node is not None and node.schedulable and not node.closed_among(worker.slot_ids)
 
 
 def _absorb_alive(changeset: Changeset, job: Job, worker: Worker, seen: WorkerObservation) -> None:

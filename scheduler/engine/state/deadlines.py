@@ -37,7 +37,7 @@ def hang_deadline(job: Job, worker: Worker, liveness: Liveness, settings: Engine
 
     A fixed worker need not report; one that has is expected to go on.
     """
-    if not worker.wanted or (worker.fixed and liveness.reports.latest(worker.id) is None):
+    if not worker.wanted or (worker.fixed and worker.reported_generation == 0):
         return None
     if worker.state is WorkerState.STARTING and job.spec.runtime.reports:
         return max(liveness.could_since(worker), worker.started_at or 0.0) + settings.ready_seconds
