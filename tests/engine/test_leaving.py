@@ -50,3 +50,16 @@ def test_one_that_was_never_started_is_confirmed_as_gone_at_once(w: World) -> No
     assert w.tick().next_tick_at == w.clock.now()
     w.tick()
     w.expect(job, JobState.CANCELLED)
+
+
+def test_one_that_ran_and_is_gone_ends_its_job_although_the_call_that_stops_it_fails(w: World) -> None:
+    node = w.node("a", slots=1)
+    job = w.job("gone")
+    w.advance(10)
+    w.cluster.action_faults = [Fault.NOT_DONE] * 100
+    w.ask_cancel(job)
+    w.tick()
+    w.cluster.return_node(node, rebooted=True)
+    w.clock.advance(1.0)
+    w.tick()
+    w.expect(job, JobState.CANCELLED)
