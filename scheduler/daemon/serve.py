@@ -171,7 +171,7 @@ class Daemon:
             self._clock,
             lambda observe: EngineLoop(self._engine, settings.engine, self._clock, observe),
             self._observe,
-            self._metrics.crashed,
+            self._crashed,
             self._leave_stuck,
         )
         self._watchdog = Watchdog(lambda: self._engine.deciding, settings.engine.decide_seconds_max, self._hangs)
@@ -343,6 +343,11 @@ class Daemon:
         """Another replica may lead while requests that are under way here come to their end."""
         self._thread.finish()
         self._services.wake_all()
+
+    def _crashed(self) -> None:
+        self._metrics.crashed()
+        if self._training_jobs is not None:
+            self._training_jobs.crashed()
 
     def _observe(self, report: TickReport) -> None:
         self._metrics.observe(report)

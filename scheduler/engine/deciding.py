@@ -4,7 +4,7 @@ All of it can be rehearsed in a process of its own, which has a copy of the memo
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 
 from scheduler.config import Settings
@@ -23,6 +23,7 @@ from scheduler.engine.memory import Memory
 from scheduler.engine.ports import ClusterAction, TickInputs
 from scheduler.engine.replay_case import Case, save_case
 from scheduler.engine.state.bookings import open_and_end
+from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.plan import Plan
 from scheduler.model.worker import Desired, WorkerState
@@ -96,11 +97,12 @@ class Deciding:
         stop_sent = self._memory.sent.stop_sent
         return due_actions(world, unsettled, inputs.observation, ended, stop_sent, self._launch, inputs.now)
 
-    def next_tick_at(self, world: World, unsettled: list[Job], decided: Plan, now: float) -> float:
+    def next_tick_at(self, world: World, unsettled: list[Job], decided: Plan, inputs: TickInputs) -> float:
         """The latest moment for the next tick."""
+        now = inputs.now
         latest = now + self._settings.engine.tick_interval_seconds
         candidates = [latest, self._memory.dirty_jobs.next_deadline(world, now), decided.next_look_at]
-        if _has_unstarted_leaver(unsettled):
+        if _has_unstarted_leaver(unsettled, inputs.observation.workers.keys() | self._memory.sent.uncertain.keys()):
             candidates.append(now)
         return min(max(c, now) for c in candidates if c is not None)
 
@@ -117,7 +119,7 @@ class Deciding:
                 post(job)
         unsettled = self._memory.dirty_jobs.unsettled(world)
         self.actions(world, unsettled, inputs)
-        self.next_tick_at(world, unsettled, decided, inputs.now)
+        self.next_tick_at(world, unsettled, decided, inputs)
         return changes
 
     def _checked_plan(self, changeset: Changeset, now: float) -> tuple[Plan, tuple[Violation, ...]]:
@@ -141,6 +143,11 @@ class Deciding:
         return decided if kept else Plan(), violations
 
 
-def _has_unstarted_leaver(jobs: Iterable[Job]) -> bool:
-    """Whether a worker that was never started is to leave: the next tick confirms it as gone."""
-    return any(w.state is WorkerState.PENDING and w.desired is Desired.STOP for job in jobs for w in job.all_workers)
+def _has_unstarted_leaver(jobs: Iterable[Job], doubtful: Set[WorkerId]) -> bool:
+    """Whether a worker that was never started is to leave: the next tick confirms it as gone.
+
+    `doubtful` are workers that are listed, or for which a call failed: they may have been started.
+    """
+    workers = (worker for job in jobs for worker in job.all_workers)
+    leavers = (w.id for w in workers if w.state is WorkerState.PENDING and w.desired is Desired.STOP)
+    return any(leaver not in doubtful for leaver in leavers)

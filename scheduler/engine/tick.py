@@ -359,7 +359,7 @@ class Engine:
         unsettled = self._memory.dirty_jobs.unsettled(world)
         failures = self._carry_out(world, unsettled, inputs)
         late, now = failures is None, inputs.now
-        next_tick_at = self._deciding.next_tick_at(world, unsettled, decided, now)
+        next_tick_at = self._deciding.next_tick_at(world, unsettled, decided, inputs)
         return TickReport(
             at=now,
             leading=True,

@@ -99,6 +99,7 @@ class TrainingJobs:
         #: Objects of jobs, as far as they were looked at.
         self._of_job: dict[JobId, ObjectKey] = {}
         self._stopped = False
+        #: Whether the last tick led and ran through.
         self._led = False
         self._thread = threading.Thread(target=self._run, name="trainingjobs")
 
@@ -117,11 +118,19 @@ class TrainingJobs:
             self._thread.join()
 
     def see(self, report: TickReport) -> None:
-        """What the engine did; whoever begins to lead looks at everything, since the last one may have left off."""
-        if report.leading and not self._led:
+        """What the engine did. Whoever begins to lead looks at everything, since the last one may have left off.
+
+        So does who goes on after an error: what was committed then may be in no report.
+        """
+        leads = report.leading and report.error is None
+        if leads and not self._led:
             self._look_at(self._objects.keys())
-        self._led = report.leading
+        self._led = leads
         self._changed(report.changed)
+
+    def crashed(self) -> None:
+        """A tick ended by a defect, and may have committed."""
+        self._led = False
 
     def look_at(self, key: ObjectKey) -> None:
         """The object may have changed."""

@@ -30,8 +30,8 @@ def absorb_job_workers(
 ) -> list[Worker]:
     """Update the job's workers from the observation; returns those that ended.
 
-    `uncertain` has the workers whose last start or stop failed on the way, and why: their absence from the list proves
-    nothing.
+    `uncertain` has the workers whose last start or stop failed on the way, and why: if they have not been seen yet,
+    their absence from the list proves nothing.
     """
     ended: list[Worker] = []
     for worker in job.all_workers:
@@ -82,14 +82,14 @@ def _note(changeset: Changeset, worker: Worker, detail: str) -> Worker:
 
 def _absorb_absence(changeset: Changeset, worker: Worker, uncertain: Mapping[WorkerId, ActionFailure]) -> Worker | None:
     """Absorb that a worker is absent from its node."""
+    if worker.state is not WorkerState.PENDING:
+        return changeset.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "unknown to its node")
     failure = uncertain.get(worker.id)
     if failure is not None:
         worker = _note(changeset, worker, failure.error)
         if not failure.final:
             return None
         return changeset.end_worker(worker, WorkerState.EXITED, ExitReason.LAUNCH_FAILED, None, failure.error)
-    if worker.state is not WorkerState.PENDING:
-        return changeset.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "unknown to its node")
     if worker.desired is Desired.STOP:
         return changeset.end_worker(worker, WorkerState.EXITED, ExitReason.ASKED, None, "never started")
     if worker.condemned:  # it was given up before it ran, and its end went unseen
