@@ -324,10 +324,8 @@ class Daemon:
         what = f"no decision within {seconds:g} s (engine.decide_seconds_max)"
         try:
             save_inputs(self._state / "cases", inputs, self._settings.policy, what)
-            stacks = str(dump_stacks(self._state))
-            log.critical(
-                "the engine hangs: starting anew; the job that it hangs at will be held", reason=what, stacks=stacks
-            )
+            said = "the engine hangs: starting anew; the job that it hangs at will be held"
+            log.critical(said, reason=what, stacks=str(dump_stacks(self._state)))
         finally:
             start_anew()
 
