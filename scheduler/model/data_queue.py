@@ -103,7 +103,7 @@ class DataQueue:
 
     @property
     def crowded(self) -> bool:
-        """Whether it consists of so many spans that each call takes long."""
+        """Whether it has more spans than a call can handle at once."""
         loose = sum(len(part.spans) for part in (self.returned, self.tried, *self.failures))
         return self.spans_held + loose > SPANS_MAX + SPANS_OF_READER * len(self.readers)
 

@@ -1,6 +1,5 @@
 """Workers that fail or vanish, nodes that do, and what that costs their jobs."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +7,10 @@ import pytest
 
 from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import EngineSettings, Settings
-from scheduler.engine.tick import Step
 from scheduler.model.event import EventKind
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState
-from scheduler.model.node import NodeIntent
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from tests.world import World
 
@@ -191,174 +188,6 @@ def test_the_loss_of_all_workers_of_an_elastic_job_restarts_it(w: World) -> None
     w.settle()
     job = w.expect(job_id, JobState.RUNNING, workers=2)
     assert job.retries_used == 1
-
-
-@pytest.mark.parametrize("leader_dies", [False, True])
-def test_workers_that_crash_at_one_moment_use_one_retry_however_far_apart_their_ends_are_seen(
-    w: World, *, leader_dies: bool
-) -> None:
-    lags = {"a": 0.0, "b": 1.5, "c": 3.0, "d": 4.5}
-    for node in lags:
-        w.node(node, slots=1)
-    job_id = w.job("j", workers=(1, 4), max_retries=1)
-    w.settle()
-    for node, lag in lags.items():
-        w.cluster.see_late(w.node_name(node), lag)
-    for worker in w.get(job_id).workers:
-        w.cluster.crash(worker.id)
-    if leader_dies:
-        w.tick_until(Step.COMMITTED)
-    w.settle()
-    assert w.expect(job_id, JobState.RUNNING, workers=4).retries_used == 1
-
-
-def test_one_that_fails_after_the_group_has_formed_anew_uses_another_retry(w: World) -> None:
-    w.node("a", slots=4)
-    job_id = w.job("j", workers=(1, 4), max_retries=5)
-    w.settle()
-    old = w.get(job_id).workers
-    for number, worker in enumerate(old, start=1):
-        w.cluster.crash(worker.id)
-        w.advance(20)
-        assert w.expect(job_id, JobState.RUNNING, workers=4).retries_used == number
-
-
-def test_one_that_fails_as_the_group_grows_long_after_a_failure_uses_another_retry(w: World) -> None:
-    w.node("a", slots=2)
-    job_id = w.job("j", workers=(1, 3), max_retries=5)
-    w.settle()
-    first, second = w.get(job_id).workers
-    w.cluster.crash(first.id)
-    w.settle()
-    w.node("b", slots=1)
-    while w.get(job_id).published_size < 3:
-        w.advance(0.05)
-    behind = w.get(job_id).worker(second.id)
-    assert behind is not None
-    assert behind.reported_generation < w.get(job_id).generation
-    w.cluster.crash(second.id)
-    w.settle()
-    assert w.get(job_id).retries_used == 2
-
-
-def test_a_node_where_several_jobs_fail_is_quarantined_for_a_while(w: World) -> None:
-    bad = w.node("bad", slots=4)
-    w.node("good", slots=1)
-    crashing = Behaviour(runtime=ELASTIC, crash_after_seconds=1.0)
-    for name in ("one", "two"):
-        w.job(name, workers=2, max_retries=9, behaviour=crashing)
-    w.advance(10)
-    assert w.engine.world is not None
-    assert w.engine.world.nodes[bad].intent is NodeIntent.QUARANTINED
-    for job_id in list(w.submitted):
-        w.ask_cancel(job_id)
-    w.advance(w.settings.engine.quarantine_seconds + 10)
-    assert w.engine.world.nodes[bad].intent is NodeIntent.ACTIVE
-
-
-def test_failures_of_one_user_close_one_node_at_a_time_to_others(w: World) -> None:
-    names = ("a", "b", "c")
-    nodes = [w.node(name, slots=4, labels=(("is", name),)) for name in names]
-    crashing = Behaviour(crash_after_seconds=1.0)
-
-    def crash_on(name: str, user: str) -> None:
-        w.job(f"{user}-{name}", selector={"is": name}, max_retries=99, user=user, behaviour=crashing)
-
-    def closed() -> list[str]:
-        assert w.engine.world is not None
-        intents = [w.engine.world.nodes[node].intent for node in nodes]
-        return [name for name, intent in zip(names, intents, strict=True) if intent is NodeIntent.QUARANTINED]
-
-    for name in ("a", "b", "a", "b"):
-        crash_on(name, "mallory")
-    w.job("others", selector={"is": "c"}, user="ann")
-    w.advance(60)
-    assert closed() == ["a"]
-    crash_on("b", "ann")
-    w.advance(60)
-    assert closed() == ["a", "b"]
-
-
-def test_a_quarantine_is_longer_than_the_one_before_but_for_a_calm_time_between(tmp_path: Path) -> None:
-    w = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(quarantine_max_seconds=300.0)))
-    w.node("bad", slots=4)
-    w.node("good", slots=1)
-    first = w.settings.engine.quarantine_seconds
-    assert quarantine(w) == first
-    w.advance(first + 10)
-    assert quarantine(w) == 2 * first
-    w.advance(2 * first + w.settings.engine.quarantine_max_seconds - 60)
-    assert quarantine(w) == 4 * first
-    w.advance(4 * first + w.settings.engine.quarantine_max_seconds)
-    assert quarantine(w) == first
-    w.close()
-
-
-def quarantine(w: World) -> float | None:
-    """Let jobs fail until a node is quarantined, and end them; gives for how long."""
-    crashing = Behaviour(runtime=ELASTIC, crash_after_seconds=1.0)
-    jobs = [w.job(name, workers=2, max_retries=9, behaviour=crashing) for name in ("one", "two")]
-    w.advance(10)
-    for job_id in jobs:
-        w.ask_cancel(job_id)
-    told = [event for _, event in w.store.list_events(limit=1000) if event.kind is EventKind.NODE_QUARANTINED]
-    return told[-1].amount
-
-
-def test_quick_restarts_that_fail_at_once_use_up_the_retries(tmp_path: Path) -> None:
-    hasty = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(backoff_seconds=0.05)))
-    hasty.node("a", slots=2)
-    crashing = Behaviour(crash_after_seconds=0.02, crash_code=3)
-    job_id = hasty.job("j", workers=2, max_retries=2, runtime=Runtime.COMMAND, behaviour=crashing)
-    hasty.settle()
-    assert hasty.expect(job_id, JobState.FAILED).attempt == 3
-    hasty.close()
-
-
-@pytest.fixture
-def forgiving(tmp_path: Path) -> Iterator[World]:
-    """Where a job has its retries back after 100 s without a failure."""
-    world = World(tmp_path, settings=Settings(state_dir=tmp_path, engine=EngineSettings(failure_reset_seconds=100.0)))
-    world.node("a", slots=1)
-    yield world
-    world.close()
-
-
-def test_waiting_in_the_queue_gives_no_retries_back(forgiving: World) -> None:
-    w = forgiving
-    crashing = Behaviour(runtime=ELASTIC, crash_after_seconds=20.0)
-    job_id = w.job("j", max_retries=1, preemptible=False, behaviour=crashing)
-    w.advance(10)
-    w.job("first", priority=5, behaviour=Behaviour(runtime=ELASTIC, work_seconds=150.0))
-    w.advance(100)
-    w.expect(job_id, JobState.QUEUED)
-    w.advance(90)
-    w.expect(job_id, JobState.FAILED)
-
-
-def test_a_job_that_ran_long_without_a_failure_has_all_its_retries(forgiving: World) -> None:
-    w = forgiving
-    job_id = w.job("j", max_retries=1)
-    w.settle()
-    for _ in range(3):
-        w.cluster.crash(w.get(job_id).workers[0].id)
-        w.settle()
-        assert w.expect(job_id, JobState.RUNNING).retries_used == 1
-        w.advance(100)
-
-
-def test_workers_that_keep_failing_one_soon_after_the_other_use_up_the_retries(w: World) -> None:
-    w.node("a", slots=2)
-    mute = Behaviour(runtime=ELASTIC, ready_seconds=None)
-    job_id = w.job("j", workers=(1, 2), max_retries=1, behaviour=mute)
-    w.advance(0.1)
-    first, second = w.get(job_id).workers
-    w.cluster.crash(first.id, exit_code=3)
-    w.advance(0.6)
-    w.cluster.behave(job_id, replace(mute, crash_after_seconds=0.3))
-    w.cluster.crash(second.id, exit_code=3)
-    w.settle()
-    assert w.expect(job_id, JobState.FAILED).retries_used == 2
 
 
 def test_a_plain_gang_that_loses_a_worker_starts_again_as_a_whole(w: World) -> None:

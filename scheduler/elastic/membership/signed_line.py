@@ -87,7 +87,7 @@ class Door:
     def accept(self, connection: socket.socket, token: str, purpose: bytes, seconds: float) -> tuple[Line, Any]:
         """The end that is asked, and the caller's first message, which proves that it knows the token.
 
-        Raises as `Line.receive` does where that has not come within so many seconds, which are the connection's timeout
+        Raises as `Line.receive` does where that has not come within `seconds`, which is the connection's timeout
         afterwards.
         """
         ends_at = time.monotonic() + seconds

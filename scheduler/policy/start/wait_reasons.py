@@ -98,7 +98,7 @@ class _Keepers:
         return self._jobs[bisect_left(range(count), True, key=lambda k: self._fits_without(k + 1, request))]
 
     def _fits_without(self, count: int, request: Request) -> bool:
-        """Whether the request would fit without the first so many of them."""
+        """Whether the request would fit if the first `count` of them kept nothing."""
         free, soon = (self._ledger.rows_at(slice(None), view) for view in (View.FREE, View.SOON))
         end = self._ends[count]
         pour_rows(soon, self._where[:end], self._amounts[:end])
