@@ -131,7 +131,9 @@ def test_hung_workers_are_found_though_every_tick_takes_long(watchful: World, re
     observe = w.cluster.observe
 
     def slowly() -> Observation:
-        w.clock.advance(5)
+        for _ in range(5):
+            w.clock.advance(1)
+            w.engine.keep_lease()
         return observe()
 
     w.cluster.observe = slowly  # type: ignore[method-assign]
