@@ -263,6 +263,7 @@ class Daemon:
             shards=ShardBatcher(
                 self._store,
                 self._clock.now,
+                self._clock.monotonic,
                 lambda: self._engine.heard_since,
                 lambda jobs: events_bell.ring([None, *jobs]),
             ),

@@ -91,6 +91,7 @@ class Site(World):
             shards=ShardBatcher(
                 self.store,
                 self.clock.now,
+                self.clock.monotonic,
                 lambda: self.engine.heard_since,
                 lambda jobs: events_bell.ring([None, *jobs]),
             ),

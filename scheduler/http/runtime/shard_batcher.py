@@ -4,7 +4,6 @@ So one durable commit, of which a disk does a few hundred per second, serves all
 """
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,12 +27,14 @@ class ShardBatcher:
         self,
         store: SqlStore,
         now: Callable[[], float],
+        monotonic: Callable[[], float],
         heard_since: Callable[[], float],
         tell: Callable[[frozenset[JobId]], None],
     ) -> None:
         """`heard_since`: when the daemon last stood still; `tell` is called with jobs that have new events."""
         self._store = store
         self._now = now
+        self._monotonic = monotonic
         self._daemon_heard_since = heard_since
         self._tell = tell
         self._since = now()
@@ -82,8 +83,8 @@ class ShardBatcher:
             self._work = None
 
     def _exchange(self, asked: list[ShardsAsked]) -> Exchanged:
-        until = time.monotonic() + GROUP_SECONDS_MAX
-        return self._store.exchange_shards(asked, self._now(), self.heard_since(), lambda: time.monotonic() < until)
+        until = self._monotonic() + GROUP_SECONDS_MAX
+        return self._store.exchange_shards(asked, self._now(), self.heard_since(), lambda: self._monotonic() < until)
 
     def _answer(self, group: list[_Waiting], exchanged: Exchanged) -> list[_Waiting]:
         """Tell what came of the calls; those that are still to make."""

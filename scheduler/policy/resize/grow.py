@@ -174,10 +174,13 @@ class GrowthRound:
         yield from running
 
     def look_at_changes(self) -> None:
-        """Look again when time alone changes what a running job can do, where slots are open for it or may come."""
+        """Look again when time alone changes what a running job can do, where slots are open for it or may come.
+
+        Exchanges among equals are looked at in intervals: each costs both a resize.
+        """
         draft = self._draft
         for peers in draft.snapshot.peers:
-            if peers.changing and (draft.shares is not None or peers.may_share or self._has_open(peers)):
+            if peers.changing and (draft.shares is not None or self._has_open(peers)):
                 draft.look_at(peers.changes_at)
 
     def _serve_next(self, row: Row, heads: list[Head]) -> None:

@@ -49,11 +49,6 @@ class Peers:
         """When time alone next changes what one of them can do; infinite: never."""
         return self.changing[0][0] if self.changing else math.inf
 
-    @property
-    def may_share(self) -> bool:
-        """Whether one of them could give another a worker."""
-        return self.members > 1 and bool(self.donors)
-
 
 @dataclass(frozen=True, slots=True)
 class Peer:
