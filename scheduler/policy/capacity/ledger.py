@@ -213,7 +213,7 @@ class Ledger:
                 i = self.position[name]
                 foreign = world.foreign.get(name, NO_FOREIGN)
                 self._put(self._free, i, left_of(self.nodes[i], used, foreign))
-                self.empty[i] = left_of(self.nodes[i], NO_USAGE, foreign)
+                self.empty[i] = left_of_empty(self.nodes[i], world)
                 if i in self._twin:
                     k, crowded = self._twin[i], world.crowded.get(name, ())
                     self._put(self._free, k, left_to_share(self.nodes[i], used, foreign, crowded))
