@@ -18,9 +18,10 @@ from scheduler.model.job import Job, Progress, check_job_transition
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.queue import Queue
+from scheduler.model.stray import Stray
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import ExitReason, Worker, WorkerState, check_worker_transition
-from scheduler.model.world import Changes, CrowdedSlot, Stray, World
+from scheduler.model.world import Changes, CrowdedSlot, World
 
 NO_CHANGES = Changes()
 

@@ -10,9 +10,11 @@ from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node, NodeHealth, NodeIntent
+from scheduler.model.node_usage import NO_USAGE
 from scheduler.model.observation import SlotLoad
 from scheduler.model.slot import SlotClosure
-from scheduler.model.world import NO_USAGE, Stray, World
+from scheduler.model.stray import Stray
+from scheduler.model.world import World
 
 #: Types of slots whose node names none.
 GPU, CPU = "gpu", "cpu"

@@ -17,77 +17,15 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node
+from scheduler.model.node_usage import NO_USAGE, NodeUsage
 from scheduler.model.queue import Queue
 from scheduler.model.queue_usage import QueueUsage
 from scheduler.model.slot import SlotClosure
+from scheduler.model.stray import Stray
 from scheduler.model.subject import Subject
 from scheduler.model.trail import TRAIL_MAX, Touched, touched_between
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Worker
-
-
-@dataclass(frozen=True, slots=True)
-class NodeUsage:
-    """What live workers hold on one node. Bit i of `slot_mask` stands for slot i, held as somebody's own."""
-
-    slot_mask: int = 0
-    cpus: float = 0.0
-    memory_mib: int = 0
-    workers: int = 0
-    #: Slots that are given out beyond the physical ones.
-    slots_shared: int = 0
-
-    @property
-    def slots(self) -> int:
-        return self.slot_mask.bit_count()
-
-    def plus(self, holder: "Worker | Stray") -> "NodeUsage":
-        own, shared = ((), holder.slot_ids) if holder.shared else (holder.slot_ids, ())
-        return NodeUsage(
-            self.slot_mask | mask_of(own),
-            self.cpus + holder.cpus,
-            self.memory_mib + holder.memory_mib,
-            self.workers + 1,
-            self.slots_shared + len(shared),
-        )
-
-    def minus(self, holder: "Worker | Stray") -> "NodeUsage":
-        if self.workers == 1:
-            return NO_USAGE  # exact zero: repeated float sums would leave a remainder
-        own, shared = ((), holder.slot_ids) if holder.shared else (holder.slot_ids, ())
-        return NodeUsage(
-            self.slot_mask & ~mask_of(own),
-            self.cpus - holder.cpus,
-            self.memory_mib - holder.memory_mib,
-            self.workers - 1,
-            self.slots_shared - len(shared),
-        )
-
-
-NO_USAGE = NodeUsage()
-
-
-def mask_of(slot_ids: tuple[int, ...]) -> int:
-    mask = 0
-    for slot in slot_ids:
-        mask |= 1 << slot
-    return mask
-
-
-@dataclass(frozen=True, slots=True)
-class Stray:
-    """A worker seen alive on a node that no job has (any more). It holds its slots until it is confirmed gone."""
-
-    id: WorkerId
-    job_id: JobId
-    node: NodeName
-    slot_ids: tuple[int, ...]
-    cpus: float = 0.0
-    memory_mib: int = 0
-    #: Whether it shares its slots.
-    shared: bool = False
-    #: Of the job that it was started for.
-    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,10 @@ from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.observation import NodeObservation, Phase, WorkerObservation, WorkerReport
 from scheduler.model.shape import WorkerShape
+from scheduler.model.stray import Stray
 from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.worker import Worker
-from scheduler.model.world import Stray, World
+from scheduler.model.world import World
 from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger
 from scheduler.policy.snapshot.usage_index import usage_of

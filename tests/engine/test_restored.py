@@ -10,8 +10,8 @@ from scheduler.engine.ports import StartWorker
 from scheduler.model.ids import JobId, WorkerId, worker_id
 from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState
+from scheduler.model.stray import Stray
 from scheduler.model.worker import WorkerState
-from scheduler.model.world import Stray
 from scheduler.store.sqlstore import SqlStore
 from tests.invariants.checker import InvariantChecker
 from tests.world import World

@@ -134,7 +134,8 @@ class InvariantChecker:
         if report.error is None:
             self._decided_at, self._decided_by = now, self._world.settings.policy
             self._no_lasting_inversion(snapshot, order, now)
-            self._limits.after_tick(snapshot, self._world.settings.policy, at, self._revision())
+            if not without:  # slots of a job that cannot be read count for no queue until it is
+                self._limits.after_tick(snapshot, self._world.settings.policy, at, self._revision())
             self._bookings.after_tick(snapshot, self._world.settings.policy, at, now)
             self._others.after_tick(snapshot, self._world.settings.policy, cluster.foreign, now)
         self._no_job_is_lost(snapshot, without)
@@ -185,7 +186,7 @@ class InvariantChecker:
         """I7: the world in memory is what is stored."""
         self._worlds += 1
         if self._worlds <= WORLDS_COMPARED or self._worlds % WORLDS_APART == 0:
-            equals_store(snapshot, _without(self._stored.latest(), without))
+            equals_store(_without(snapshot, without), _without(self._stored.latest(), without))
 
     def after_following(self, board: Board, without: Collection[JobId] = ()) -> None:
         """I7 and I9 of an engine that follows: it answers what is stored, job for job.
@@ -198,7 +199,7 @@ class InvariantChecker:
         if before is not None and before[0] is compared[0] and before[1] is compared[1]:
             return  # neither ever changes
         self._followed[board] = compared
-        equals_store(board.world, _without(compared[1], without))
+        equals_store(_without(board.world, without), _without(compared[1], without))
         for job in board.world.active.values():
             posting, hosts = board.posting(job.id), host_list(job)
             text = hosts.text().encode() if hosts else b""

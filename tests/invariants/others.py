@@ -5,12 +5,12 @@ from scheduler.clusters.simulated.foreign import ForeignProcesses
 from scheduler.config import PolicySettings
 from scheduler.engine.tick import TickReport
 from scheduler.model.foreign import NO_FOREIGN, Demand, ForeignUse
-from scheduler.model.ids import NodeName, WorkerId
+from scheduler.model.ids import NodeName, WorkerId, job_of
 from scheduler.model.job_state import StopReason
 from scheduler.model.node import CPU_EPSILON, Node
+from scheduler.model.node_usage import NodeUsage
 from scheduler.model.observation import NodeObservation
 from scheduler.model.worker import Worker
-from scheduler.model.world import NodeUsage
 from scheduler.model.world import World as Snapshot
 from tests.invariants.broken import hold
 from tests.invariants.free import free_slots
@@ -31,8 +31,10 @@ class OthersKeepTheirs:
         workers = [worker for job in snapshot.active.values() for worker in job.workers]
         # nodes may have changed since a tick saw them that took a while, or whose machine slept meanwhile
         at_once = report.duration_seconds == 0 and cluster.observed_at == now
+        decided = {event.job_id for event in report.events}  # by this tick, and not by one that its daemon died of
         for worker in workers if at_once else ():
-            if worker.created_at == report.at and worker.id not in self._known and not worker.shared:
+            new = worker.created_at == report.at and worker.id not in self._known and job_of(worker.id) in decided
+            if new and not worker.shared:
                 use, node = held.get(worker.node, NO_FOREIGN), cluster.facts(worker.node)
                 fits = _fits(worker, node, snapshot.used(worker.node), use)
                 accepted = snapshot.nodes[worker.node].accepted_faults

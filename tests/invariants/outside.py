@@ -8,9 +8,9 @@ from scheduler.engine.absorb.exits import FAILURES
 from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.node import CPU_EPSILON, Node, NodeHealth
+from scheduler.model.node_usage import NodeUsage, mask_of
 from scheduler.model.observation import Phase
 from scheduler.model.worker import Worker, WorkerState
-from scheduler.model.world import NodeUsage, mask_of
 from scheduler.model.world import World as Snapshot
 from tests.invariants.broken import hold
 

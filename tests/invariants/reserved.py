@@ -3,17 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from scheduler.config import PolicySettings
 from scheduler.model.foreign import NO_FOREIGN
-from scheduler.model.ids import JobId, NodeName
+from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.node import CPU_EPSILON, Node
 from scheduler.model.queue import ANY_GPU
 from scheduler.model.queue_tree import chain, nearest
+from scheduler.model.stray import Stray
 from scheduler.model.worker import LeaveReason, Worker
-from scheduler.model.world import Stray
 from scheduler.model.world import World as Snapshot
 from scheduler.policy.capacity.pools import shareable
 from scheduler.policy.checks.plan import FIXED_SIZES
@@ -233,24 +234,59 @@ def _still_fits(before: Job, then: Snapshot, snapshot: Snapshot, order: Order, s
         return False  # workers of a job are on nodes of one type, and one of these has come to be of another
     job = snapshot.queued[before.id]
     goes_before = _goes_before(order, settings)
-    known = _places(then)
-
-    stayed = {each.id for other in then.active.values() for each in other.all_workers if _stays(other, each)}
-
-    def counts(other: Job, worker: Worker) -> bool:
-        if not _stays(other, worker):  # what was held had to fit before this tick took from anybody
-            return worker.id in stayed and _taken(other, worker)
-        place = _place(other, worker)
-        known[place] -= 1
-        return known[place] >= 0 or _goes_before(_order_at_start(other, order, settings), settings)(other, job)
-
     held: dict[NodeName, _Amount] = {}
+    held_then: dict[NodeName, _Amount] = {}
     _add_held(held, before)
     for other in snapshot.queued.values():
         _add_held(held, other, None if goes_before(other, job) else _held_before(then, other))
-    staying = _staying(snapshot, counts)
-    nodes = ((name, snapshot.nodes[name]) for name in _names(before))
-    return all(_fits(snapshot, n, held[n], _not_free(snapshot, node, staying.get(n, _Amount()))) for n, node in nodes)
+    for other in then.reserved.values():
+        _add_held(held_then, other)
+    presence = _presence(job, then, snapshot, order, settings)
+
+    def not_free(name: NodeName, *kinds: _Presence) -> _Amount:
+        staying = _staying(snapshot, lambda _, worker: presence[worker.id] in kinds)
+        return _not_free(snapshot, snapshot.nodes[name], staying.get(name, _Amount()))
+
+    for name in _names(before):
+        # What was held for nobody may be taken by anybody, even if those that go before take the rest then.
+        others = not_free(name, _Presence.STAYED, _Presence.CAME)
+        kinds = (*_COUNTING, _Presence.CAME) if _fits(snapshot, name, held_then[name], others) else _COUNTING
+        if not _fits(snapshot, name, held[name], not_free(name, *kinds)):
+            return False
+    return True
+
+
+class _Presence(Enum):
+    """Why a worker is where it is, as seen by a job that lost what was held for it."""
+
+    STAYED = auto()
+    #: It belongs to a job that goes before.
+    CAME_BEFORE = auto()
+    CAME = auto()
+    LEAVES = auto()
+
+
+#: Those beside whom what was held has to fit in any case.
+_COUNTING = (_Presence.STAYED, _Presence.CAME_BEFORE)
+
+
+def _presence(
+    job: Job, then: Snapshot, snapshot: Snapshot, order: Order, settings: PolicySettings
+) -> dict[WorkerId, _Presence]:
+    known = _places(then)
+    stayed = {each.id for other in then.active.values() for each in other.all_workers if _stays(other, each)}
+
+    def of(other: Job, worker: Worker) -> _Presence:
+        if not _stays(other, worker):  # what was held had to fit before this tick took from anybody
+            return _Presence.STAYED if worker.id in stayed and _taken(other, worker) else _Presence.LEAVES
+        place = _place(other, worker)
+        known[place] -= 1
+        if known[place] >= 0:
+            return _Presence.STAYED
+        before = _goes_before(_order_at_start(other, order, settings), settings)
+        return _Presence.CAME_BEFORE if before(other, job) else _Presence.CAME
+
+    return {each.id: of(other, each) for other in snapshot.active.values() for each in other.all_workers}
 
 
 def _places(snapshot: Snapshot) -> Counter[_Place]:

@@ -102,6 +102,25 @@ def test_a_slot_that_opens_under_a_worker_makes_up_for_no_free_one_that_closes()
     assert not is_lost_rightly(closed(before(), 0), after(lambda c: closed(c, 0)))
 
 
+def test_slots_that_nobody_holds_are_free_for_an_equal_even_if_one_ahead_then_takes_what_is_held() -> None:
+    """Of five slots one is free beside what is held."""
+
+    def then() -> Cluster:
+        return before().node("a", 5)
+
+    def now(*others: tuple[int, int]) -> Cluster:
+        c = after(lambda c: c.node("a", 5))
+        for number, (priority, slots) in enumerate(others, start=3):
+            c.running(number, {"a": slots}, priority=priority)
+        return c
+
+    equal, ahead = (5, 1), (6, 1)
+    assert is_lost_rightly(then(), now(equal, ahead))
+    assert not is_lost_rightly(then(), now(equal))
+    assert not is_lost_rightly(then(), now(ahead)), "one took the free slot: the others are still there"
+    assert not is_lost_rightly(then(), now((5, 2), ahead)), "an equal took what was held"
+
+
 def test_a_guarantee_may_shrink_where_nodes_have_more_that_others_claim() -> None:
     """With a slot more elsewhere a job of another queue can run, whose queue claims its guarantee then."""
     for reason, right in ((WaitReason.NOT_GUARANTEED, True), (WaitReason.INSUFFICIENT_SLOTS, False)):

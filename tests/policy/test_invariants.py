@@ -9,10 +9,11 @@ from scheduler.config import PolicySettings
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job_state import JobState, StopReason, WaitReason
+from scheduler.model.node_usage import NodeUsage
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason, WorkerState
-from scheduler.model.world import NodeUsage, World
+from scheduler.model.world import World
 from scheduler.policy.checks.invariants import check_plan, check_world
 from tests.policy.worlds import CORDONED, NOW, Cluster
 

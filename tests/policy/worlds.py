@@ -16,12 +16,14 @@ from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.job import Job, Placement, Progress
 from scheduler.model.job_state import STOP_TARGETS, JobState, StopReason, WaitReason
 from scheduler.model.node import Node, NodeHealth, NodeIntent
+from scheduler.model.node_usage import mask_of
 from scheduler.model.plan import Action, Grow, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.queue import ANY_GPU, Queue
 from scheduler.model.shape import WorkerShape
 from scheduler.model.speed import Scatter, SizeSpeed
+from scheduler.model.stray import Stray
 from scheduler.model.worker import Desired, LeaveReason, Worker, WorkerState
-from scheduler.model.world import CrowdedSlot, Stray, World, mask_of, sharers
+from scheduler.model.world import CrowdedSlot, World, sharers
 from scheduler.policy.checks.invariants import check_plan, check_world
 from scheduler.policy.planner import plan
 from tests.specs import spec_of

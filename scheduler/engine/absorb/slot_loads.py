@@ -10,7 +10,8 @@ from scheduler.config import PolicySettings
 from scheduler.engine.changeset import Changeset
 from scheduler.model.ids import NodeName
 from scheduler.model.observation import SlotLoad
-from scheduler.model.world import CrowdedSlot, Stray, World, sharers
+from scheduler.model.stray import Stray
+from scheduler.model.world import CrowdedSlot, World, sharers
 
 #: A slot is well below a limit when this share of the whole is free up to it.
 MARGIN = 0.1

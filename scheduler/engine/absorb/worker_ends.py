@@ -7,6 +7,7 @@ from scheduler.backoff import Backoff
 from scheduler.config import EngineSettings
 from scheduler.engine.absorb.exits import FAILURES
 from scheduler.engine.absorb.foreign import others_took
+from scheduler.engine.absorb.workers import place_is_gone
 from scheduler.engine.changeset import Changeset
 from scheduler.engine.state.deadlines import limit_deadline
 from scheduler.engine.state.lifecycle import ask_to_leave, begin_stop, finish_if_empty
@@ -230,6 +231,8 @@ def _replace_worker(changeset: Changeset, worker: Worker, settings: EngineSettin
         return
     node = changeset.node(worker.node)
     if node is None or not node.schedulable or others_took(changeset, worker):
+        return
+    if place_is_gone(changeset, worker) is not None:
         return
     if len(job.wanted_workers) >= job.max_workers:
         return

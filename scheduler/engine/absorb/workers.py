@@ -18,8 +18,8 @@ from scheduler.model.node import Node
 from scheduler.model.observation import EndCause, Observation, Phase, WorkerObservation, WorkerReport
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.speed import after_report
+from scheduler.model.stray import Stray
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
-from scheduler.model.world import Stray
 
 #: Its multiples spread evenly over the unit interval, however many there are.
 GOLDEN_RATIO = 0.6180339887498949
@@ -84,6 +84,9 @@ def _absorb_absence(changeset: Changeset, worker: Worker, uncertain: Mapping[Wor
     """Absorb that a worker is absent from its node."""
     if worker.state is not WorkerState.PENDING:
         return changeset.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "unknown to its node")
+    gone = place_is_gone(changeset, worker)
+    if gone is not None:
+        return changeset.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, gone)
     failure = uncertain.get(worker.id)
     if failure is not None:
         worker = _note(changeset, worker, failure.error)
@@ -99,6 +102,19 @@ def _absorb_absence(changeset: Changeset, worker: Worker, uncertain: Mapping[Wor
     if 0.0 < worker.not_before <= changeset.now and not _takes(changeset.node(worker.node), worker):
         detail = "during its pause, its node or slots were closed to new workers"
         return changeset.end_worker(worker, WorkerState.LOST, ExitReason.LOST, None, detail)
+    return None
+
+
+def place_is_gone(changeset: Changeset, worker: Worker) -> str | None:
+    """Why the slots of a worker are no longer its own; None: they are.
+
+    While its own row or its job's could not be read, nobody kept them for it.
+    """
+    node, usage = changeset.node(worker.node), changeset.base.usage.get(worker.node)
+    if node is not None and any(slot >= node.slots for slot in worker.slot_ids):
+        return "its node has no such slots any more"
+    if usage is not None and usage.held_again and not worker.shared:
+        return "another one has its slots" if any(slot in usage.held_again for slot in worker.slot_ids) else None
     return None
 
 

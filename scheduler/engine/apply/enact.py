@@ -15,11 +15,12 @@ from scheduler.model.ids import NodeName, worker_id
 from scheduler.model.job import Job, Placement
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
+from scheduler.model.node_usage import mask_of
 from scheduler.model.plan import Grow, Placing, Plan, Release, Reserve, Shrink, Start, StopJob, Waiting
 from scheduler.model.shape import WorkerShape
 from scheduler.model.speed import after_loss
 from scheduler.model.worker import LeaveReason, Worker
-from scheduler.model.world import World, mask_of, sharers
+from scheduler.model.world import World, sharers
 
 
 def enact(changeset: Changeset, plan: Plan, settings: EngineSettings) -> None:

@@ -14,9 +14,9 @@ from scheduler.model.intent import Intent
 from scheduler.model.job import Job
 from scheduler.model.node import Node
 from scheduler.model.observation import NodeObservation, WorkerObservation, WorkerReport
+from scheduler.model.stray import Stray
 from scheduler.model.subject import Subject, SubjectKind
 from scheduler.model.worker import Worker
-from scheduler.model.world import Stray
 
 _PACKAGE = Path(__file__).parents[2]
 #: Longest message, which may hold anything that a job brought with it.

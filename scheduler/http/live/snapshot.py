@@ -20,9 +20,11 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node, NodeHealth
+from scheduler.model.node_usage import NO_USAGE
 from scheduler.model.plan import QueueShare
+from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker, WorkerState
-from scheduler.model.world import NO_USAGE, Stray, World
+from scheduler.model.world import World
 from scheduler.policy.snapshot.order import Order
 
 #: Limit on the listed jobs, the most important first; the numbers by state count all of them.

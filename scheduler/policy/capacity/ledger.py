@@ -21,9 +21,11 @@ from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.job import Placement
 from scheduler.model.node import Node
+from scheduler.model.node_usage import NO_USAGE, NodeUsage
 from scheduler.model.shape import WorkerShape
+from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
-from scheduler.model.world import NO_USAGE, NodeUsage, Stray, World
+from scheduler.model.world import World
 from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.pools import shareable, shared_half
 from scheduler.policy.capacity.resources import (

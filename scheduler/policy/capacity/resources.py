@@ -12,8 +12,8 @@ import numpy.typing as npt
 from scheduler.model.foreign import ForeignUse
 from scheduler.model.node import CPU_EPSILON, FIT_MAX, Node
 from scheduler.model.shape import WorkerShape
+from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
-from scheduler.model.world import Stray
 
 #: Slots, billionths of a CPU, and MiB.
 Amount = tuple[int, int, int]

@@ -11,8 +11,9 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.plan import Grow, Placing, Plan, Release, Reserve, Start
+from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
-from scheduler.model.world import Stray, World
+from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import left_of
 from scheduler.policy.capacity.resources import Amount, add, amount_of
 from scheduler.policy.checks.world import Violation

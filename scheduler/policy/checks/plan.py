@@ -10,8 +10,9 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Grow, Placing, Plan, Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
+from scheduler.model.stray import Stray
 from scheduler.model.worker import LeaveReason, Worker
-from scheduler.model.world import Stray, World
+from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import left_of, left_to_share
 from scheduler.policy.capacity.pools import half, other_half, owner_of, placed, placed_by, reserved, shown
 from scheduler.policy.capacity.resources import NOTHING, Amount, add, amount_of, enough, needs

@@ -16,11 +16,13 @@ from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
+from scheduler.model.node_usage import mask_of
 from scheduler.model.plan import Grow, Reserve, Start
 from scheduler.model.queue import ANY_GPU, ROOT, Queue, ancestry
 from scheduler.model.queue_tree import chain, closed_queues, nearest
+from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
-from scheduler.model.world import Stray, World, mask_of
+from scheduler.model.world import World
 from scheduler.policy.checks.bookings import inside_booking
 from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, guaranteed, wanted
 

@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.node import CPU_EPSILON
+from scheduler.model.node_usage import NO_USAGE, mask_of
 from scheduler.model.worker import Desired, Worker, WorkerState
-from scheduler.model.world import NO_USAGE, World, mask_of
+from scheduler.model.world import World
 
 _SIZED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
 
@@ -151,6 +152,5 @@ def _index(world: World) -> Iterator[Violation]:
         usage[worker.node] = usage.get(worker.node, NO_USAGE).plus(worker)
     for node, true in usage.items():
         kept = world.usage.get(node, NO_USAGE)
-        same_counts = (kept.slot_mask, kept.memory_mib, kept.workers) == (true.slot_mask, true.memory_mib, true.workers)
-        if not same_counts or abs(kept.cpus - true.cpus) > CPU_EPSILON:
+        if replace(kept, cpus=true.cpus) != true or abs(kept.cpus - true.cpus) > CPU_EPSILON:
             yield Violation("INDEX", f"usage of {node} is kept as {kept} and is {true}")

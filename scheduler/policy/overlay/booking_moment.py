@@ -8,8 +8,9 @@ from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
+from scheduler.model.node_usage import NO_USAGE
 from scheduler.model.worker import Worker
-from scheduler.model.world import NO_USAGE, World
+from scheduler.model.world import World
 from scheduler.policy.capacity.ledger import left_of, left_of_empty
 from scheduler.policy.capacity.resources import Amount, add, amount_of
 from scheduler.policy.overlay.booking_feasible import allot, slots_kept

@@ -1,0 +1,65 @@
+"""What is held of one node."""
+
+from dataclasses import dataclass
+
+from scheduler.model.stray import Stray
+from scheduler.model.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """What live workers hold on one node. Bit i of `slot_mask` stands for slot i, held as somebody's own."""
+
+    slot_mask: int = 0
+    cpus: float = 0.0
+    memory_mib: int = 0
+    workers: int = 0
+    #: Slots that are given out beyond the physical ones.
+    slots_shared: int = 0
+    #: Slots that one more holds, each as often as there are more: rows that could not be read for a while may say so.
+    held_again: tuple[int, ...] = ()
+
+    @property
+    def slots(self) -> int:
+        return self.slot_mask.bit_count()
+
+    def plus(self, holder: Worker | Stray) -> "NodeUsage":
+        own, shared = ((), holder.slot_ids) if holder.shared else (holder.slot_ids, ())
+        mask = mask_of(own)
+        again = tuple(slot for slot in own if self.slot_mask >> slot & 1) if mask & self.slot_mask else ()
+        return NodeUsage(
+            self.slot_mask | mask,
+            self.cpus + holder.cpus,
+            self.memory_mib + holder.memory_mib,
+            self.workers + 1,
+            self.slots_shared + len(shared),
+            tuple(sorted((*self.held_again, *again))) if again else self.held_again,
+        )
+
+    def minus(self, holder: Worker | Stray) -> "NodeUsage":
+        if self.workers == 1:
+            return NO_USAGE  # exact zero: repeated float sums would leave a remainder
+        own, shared = ((), holder.slot_ids) if holder.shared else (holder.slot_ids, ())
+        again, freed = list(self.held_again), list(own)
+        for slot in own if again else ():
+            if slot in again:
+                again.remove(slot)
+                freed.remove(slot)
+        return NodeUsage(
+            self.slot_mask & ~mask_of(tuple(freed)),
+            self.cpus - holder.cpus,
+            self.memory_mib - holder.memory_mib,
+            self.workers - 1,
+            self.slots_shared - len(shared),
+            tuple(again),
+        )
+
+
+NO_USAGE = NodeUsage()
+
+
+def mask_of(slot_ids: tuple[int, ...]) -> int:
+    mask = 0
+    for slot in slot_ids:
+        mask |= 1 << slot
+    return mask
