@@ -30,6 +30,7 @@ from scheduler.engine.changeset import Changeset, committed
 from scheduler.engine.deciding import Deciding
 from scheduler.engine.leadership.follower import Follower
 from scheduler.engine.leadership.lease_keeper import LeaseKeeper
+from scheduler.engine.leadership.sight import STANDS_ASIDE, Sight
 from scheduler.engine.memory import Memory
 from scheduler.engine.ports import ActionFailure, Cluster, EngineClock, Leader, Lease, Place, Store, TickInputs
 from scheduler.engine.state.reports import ReportBox
@@ -139,6 +140,7 @@ class Engine:
         self._memory = Memory(settings, reports, caution)
         data = DataWatch(store, settings.engine)
         self._deciding = Deciding(settings, launch, data, self._memory, clock.monotonic)
+        self._sight = Sight(cluster, clock)
         self.pulse = Pulse(clock)
         #: None until it is loaded, after a commit whose outcome is unknown, and while another engine leads.
         self.world: World | None = None
@@ -197,6 +199,9 @@ class Engine:
             self._give_up(error, 0.0)
         except _OF_NO_JOB as error:
             self._give_up(error, self._interval_seconds)
+            if self._sight.is_lost():
+                self._lease_keeper.stand_aside()
+                self.world = None
         self._lease_keeper.moved()
         duration_seconds = self._clock.monotonic() - began
         self._memory.intake.ended(duration_seconds)
@@ -264,7 +269,13 @@ class Engine:
         """Follow another leader: apply its commits, and look again when its lease may have been outlived."""
         changed = tuple(self._follower.follow(self._lease_keeper.revision_seen))
         wait_seconds = min(self._interval_seconds, self._lease_keeper.outlived_in_seconds())
-        return TickReport(at=now, followed=self._follower.revision, changed=changed, next_tick_at=now + wait_seconds)
+        return TickReport(
+            at=now,
+            followed=self._follower.revision,
+            changed=changed,
+            error=STANDS_ASIDE if self._lease_keeper.stands_aside else None,
+            next_tick_at=now + wait_seconds,
+        )
 
     def _own_world(self, now: float) -> World:
         """The world that this engine leads; loaded again if it is not known, or if it could not be read whole."""
@@ -275,7 +286,7 @@ class Engine:
         return world
 
     def _observe(self, world: World, now: float) -> Observation:
-        observation = self._cluster.observe()
+        observation = self._sight.observe()
         liveness = self._memory.liveness
         liveness.since = self.heard_since
         liveness.cut_off_from(world.nodes.keys() - observation.reachable(), now)

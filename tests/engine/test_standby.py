@@ -2,8 +2,11 @@
 
 import pytest
 
+from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.board import Board, Known
+from scheduler.engine.leadership.lease_keeper import LEASES_ASIDE
+from scheduler.engine.leadership.sight import BLIND_SECONDS_MAX
 from scheduler.engine.ports import Anchor, EngineClock, Leader
 from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, Step
@@ -44,13 +47,19 @@ class Skewed:
 class Replica:
     """A second engine on the world's store and cluster."""
 
-    def __init__(self, w: World, clock: EngineClock | None = None, store: SqlStore | None = None) -> None:
+    def __init__(
+        self,
+        w: World,
+        clock: EngineClock | None = None,
+        store: SqlStore | None = None,
+        cluster: SimulatedCluster | None = None,
+    ) -> None:
         self.board = Board()
         launch = LaunchContext("http://127.0.0.1:2", lambda job: str(job.id), w.directory / "jobs")
         self.store = store or w.store
         self.engine = Engine(
             self.store,
-            w.cluster,
+            cluster or w.cluster,
             clock or w.clock,
             w.settings,
             launch,
@@ -229,3 +238,33 @@ def test_a_leader_keeps_the_lead_as_long_as_its_tick_comes_on(w: World) -> None:
             assert replica.engine.tick().following
     assert w.engine.report.error is None
     assert w.get(job_id).state is JobState.STARTING
+
+
+def test_a_leader_that_is_cut_off_from_the_cluster_makes_room_for_one_that_is_not(w: World) -> None:
+    unreachable = SimulatedCluster(w.clock, Board(), ReportBox())
+    unreachable.observe_failures = 1_000_000
+    cut_off = Replica(w, cluster=unreachable)
+    w.node("a", slots=1)
+    job_id = w.job("j")
+    for _ in range(int(BLIND_SECONDS_MAX)):
+        assert cut_off.engine.tick().error
+        assert w.tick().following, "the other one leads, though it does nothing"
+        w.clock.advance(1)
+    cut_off.engine.tick()
+    assert cut_off.engine.lease is None
+    assert w.tick().leading
+    assert cut_off.engine.tick().following
+    w.settle()
+    w.expect(job_id, JobState.RUNNING, workers=1)
+
+
+def test_a_leader_that_is_cut_off_goes_on_trying_where_nobody_else_leads(w: World) -> None:
+    w.node("a", slots=1)
+    w.tick()
+    w.cluster.observe_failures = 1_000_000
+    for _ in range(2 * int(BLIND_SECONDS_MAX)):
+        w.clock.advance(1)
+        assert w.tick().error, "it says that nothing is decided"
+    w.cluster.observe_failures = 0
+    w.clock.advance(LEASES_ASIDE * w.settings.engine.lease_seconds)
+    assert (w.tick().leading, w.engine.report.error) == (True, None)

@@ -8,6 +8,7 @@ The duration of the lease follows the duration of writes: a lease that ends whil
 let no engine act. Others read the duration in the store.
 """
 
+import math
 import threading
 from contextlib import suppress
 
@@ -18,6 +19,8 @@ from scheduler.errors import StoreError, StoreUnavailable
 WRITES_PER_LEASE = 6
 #: Longest lease, however slow the store is: after a leader has died, no other can lead until its lease ends.
 LEASE_SECONDS_MAX = 120.0
+#: Who stands aside leaves the lead to others for this number of leases: each looks for it once per lease at least.
+LEASES_ASIDE = 2
 #: Knowledge of slow writes fades by this share with each faster one.
 FADING = 0.1
 
@@ -55,6 +58,8 @@ class LeaseKeeper:
         self._ends_at = 0.0
         #: The end of our own lease by the machine's time.
         self._ends_at_wall = 0.0
+        #: Until when this engine leaves the lead to others; monotonic seconds.
+        self._aside_until = -math.inf
         #: When this engine's tick last began, ended or went on; monotonic seconds.
         self._moved_at = clock.monotonic()
         #: Held while the lease is renewed or released.
@@ -163,11 +168,24 @@ class LeaseKeeper:
                     self._store.release_lease(self.lease, anchor=self._clock.anchor())
                 self.lost()
 
+    def stand_aside(self) -> None:
+        """Let another engine lead, and take the lead again only if none does after a while."""
+        self.release()
+        self._aside_until = self._clock.monotonic() + LEASES_ASIDE * self.ttl_seconds
+
+    @property
+    def stands_aside(self) -> bool:
+        """Whether this engine leaves the lead to others, and none has taken it."""
+        return self.leader is None and self._clock.monotonic() < self._aside_until
+
     def _take(self) -> Lease | None:
         seen = self._look(self._clock.monotonic())
         others = seen.holder is not None and seen.holder != self._holder
         if others and self.outlived_in_seconds() > 0:
             self.leader = Leader(seen.holder or "", seen.term, seen.url)
+            return None
+        self.leader = None
+        if self.stands_aside:
             return None
         ttl_seconds, began, wall = self.ttl_seconds, self._clock.monotonic(), self._clock.wall()
         lease = self._store.acquire_lease(
