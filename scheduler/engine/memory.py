@@ -1,5 +1,7 @@
 """What an engine knows from its earlier ticks, beside the world. If it is lost, the next tick looks at everything."""
 
+import math
+
 from scheduler.config import Settings
 from scheduler.engine.absorb.dirty_jobs import DirtyJobs
 from scheduler.engine.apply.sent_actions import SentActions
@@ -12,6 +14,9 @@ from scheduler.engine.timing.intake import Intake
 from scheduler.engine.timing.wall_watch import WallWatch
 from scheduler.model.event import EventKind
 from scheduler.model.world import Changes, World
+
+#: A store that was away for longer than this number of intervals between ticks may have kept others from being heard.
+_AWAY_INTERVALS_MAX = 3
 
 
 class Memory:
@@ -29,6 +34,10 @@ class Memory:
         self.budgets = Budgets()
         #: The plan stays empty until this time unless something that matters changes; None: it may not be empty.
         self.calm_until: float | None = None
+        #: A new leader, or one whose store was away for longer, begins to hear anew.
+        self._away_seconds_max = _AWAY_INTERVALS_MAX * settings.engine.tick_interval_seconds
+        #: When the last tick of this term that was stored began; unix seconds.
+        self._stored_at = -math.inf
         #: The newest term in which this engine has led.
         self._term = 0
 
@@ -36,7 +45,7 @@ class Memory:
         """Forget what it sent, heard and noticed before others led. `outlived`: the former leader may have died."""
         if term == self._term:
             return
-        self._term = term
+        self._term, self._stored_at = term, -math.inf
         self.sent.clear()
         self.liveness.clear()
         self.wall.jump = None
@@ -49,11 +58,12 @@ class Memory:
             self.caution.begin()
 
     def take_over(self, world: World, now: float) -> None:
-        """Begin to hear, with a world that was loaded: what was said to an engine before this one is not known."""
+        """Go on with a world that was loaded. Silence counts anew where it may be that nobody could be heard."""
         self.look_at_everything()
         self.accounts.begin(world)
         self.budgets.begin()
-        self.liveness.since = now
+        if now - self._stored_at > self._away_seconds_max:
+            self.liveness.since = now
 
     def look_at_everything(self) -> None:
         """Let the next tick look at every job and make a plan."""
@@ -62,6 +72,7 @@ class Memory:
 
     def committed(self, inputs: TickInputs, changes: Changes) -> None:
         """Record that the changes which follow from these inputs are stored."""
+        self._stored_at = inputs.now
         self.dirty_jobs.absorbed(inputs.observation)
         self.budgets.committed(changes.charges)
         self.liveness.reports.absorbed(inputs.observation.reports)

@@ -11,6 +11,7 @@ from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import EngineSettings, Settings
 from scheduler.engine.absorb.dirty_jobs import DirtyJobs
 from scheduler.engine.state.reports import Liveness
+from scheduler.errors import StoreUnavailable
 from scheduler.model.event import EventKind
 from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState
@@ -120,6 +121,31 @@ def test_silence_while_the_daemon_stood_still_is_no_hang(w: World) -> None:
     w.settle()
     assert w.expect(job_id, JobState.RUNNING, workers=2).retries_used == 0
     assert not w.events(EventKind.WORKER_ENDED)
+
+
+@pytest.mark.parametrize("away_seconds", [0.5, 20.0])
+def test_a_store_that_fails_now_and_then_hides_no_hang_unless_it_is_away_for_long(
+    watchful: World, away_seconds: float
+) -> None:
+    """Where it was away, workers that tell it about their data could not do so."""
+    w = watchful
+    job_id = w.job("j", workers=1)
+    w.settle()
+    w.cluster.hang(w.get(job_id).workers[0].id)
+    commit = w.store.commit
+
+    def fails(*arguments: object) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    for n in range(4):
+        w.job(f"one that is to be stored {n}", priority=-1)
+        w.store.commit = fails  # type: ignore[method-assign]
+        assert w.tick().error
+        w.clock.advance(away_seconds)
+        assert w.tick().error
+        w.store.commit = commit  # type: ignore[method-assign]
+        w.advance(10.0)
+    assert bool(w.get(job_id).retries_used) is (away_seconds < 1)
 
 
 @pytest.mark.parametrize("ready_seconds", [2.0, None])
