@@ -18,14 +18,14 @@ from scheduler.config import settings
 from scheduler.engine import tick
 from scheduler.model import data, fixed, intent, job, observation, shape, slot
 from scheduler.simulate import speed, work
-from tests.faults import plan, poison
+from tests.faults import kinds, plan, poison
 
 #: Scenarios that failed once.
 FAILED = Path(__file__).parent / "cases"
 #: Scenarios that notice a defect which is put in; see `mutations`.
 NOTICING = FAILED / "noticing"
 _MODULES: tuple[ModuleType, ...] = (
-    plan, poison, cluster, process, settings, tick, data, fixed, intent, job, observation, shape, slot,
+    plan, kinds, poison, cluster, process, settings, tick, data, fixed, intent, job, observation, shape, slot,
     speed, work,
 )  # fmt: skip
 
@@ -99,7 +99,7 @@ def _from_data(value: Any, classes: dict[str, type]) -> Any:
 
 
 def _classes() -> dict[str, type]:
-    """What may be part of a scenario, by name. Of two with one name, that of the plan is meant."""
+    """What may be part of a scenario, by name. Of two with one name, that of the first module is meant."""
     found: dict[str, type] = {}
     for module in reversed(_MODULES):
         found |= {each.__name__: each for each in _defined_in(vars(module).values(), module)}

@@ -15,11 +15,14 @@ from scheduler.engine.tick import Engine, Step
 from scheduler.engine.timing.steady_clock import SteadyClock
 from scheduler.model.observation import WorkerReport
 from tests.faults.clocks import MachineClock
+from tests.faults.kinds import Die, Freeze, Reboot, Reconfigure, SlowCommits, SlowObservations, Stop, Suspend
 from tests.faults.links import Line, Reach
-from tests.faults.plan import Die, Freeze, Reboot, Reconfigure, Scenario, SlowCommits, Stop, Suspend
+from tests.faults.plan import Scenario
 from tests.poison import Killed
 
 Fate = Die | Freeze | Suspend | Reboot | Stop | Reconfigure
+#: A tick that waits goes on later.
+Slow = SlowCommits | SlowObservations
 
 #: A rehearsal that takes longer hangs; none here does.
 REHEARSAL_SECONDS_MAX = 60.0
@@ -53,6 +56,10 @@ class Daemon:
     fate: Fate | None = None
     #: How long its commits take.
     commit_seconds: float = 0.0
+    #: How long it waits for what it sees of the cluster.
+    observe_seconds: float = 0.0
+    #: It cannot reach the cluster until then, in true time.
+    cut_off_until: float = 0.0
     deaths: int = 0
     #: Processes that it has been, one after the other.
     starts: int = field(default=0, init=False)
@@ -77,7 +84,7 @@ class Daemon:
             self.misled = self.misled or self.machine.set_forward_since(anchor)
         self.clock = SteadyClock(self.machine, anchor)
         self.board, self.reports = Board(), ReportBox()
-        reach = Reach(self.cluster, self.true, self.clock, lambda: self.leads)
+        reach = Reach(self.cluster, self.true, self.clock, lambda: self.leads, lambda: self.cut_off)
         self.engine = Engine(
             self.line,
             reach,
@@ -97,6 +104,10 @@ class Daemon:
         return lease is not None and lease.term == self.line.term
 
     @property
+    def cut_off(self) -> bool:
+        return self.true.now() < self.cut_off_until
+
+    @property
     def away(self) -> bool:
         return self.true.now() < self.away_until
 
@@ -105,7 +116,7 @@ class Daemon:
         now = self.clock.now()
         return self.reports.put(report if report.received_at == now else replace(report, received_at=now))
 
-    def tick(self) -> Fate | SlowCommits | None:
+    def tick(self) -> Fate | Slow | None:
         """Run its tick to the end, or to what befalls it on the way: then that is returned."""
         self.harmed = False
         try:
@@ -121,7 +132,7 @@ class Daemon:
         self.due_at = self.true.now() + RESTART_SECONDS
         return None
 
-    def _run_tick(self) -> Fate | SlowCommits | None:
+    def _run_tick(self) -> Fate | Slow | None:
         if self._stands_still:  # as its pulse finds
             self._stands_still = False
             self.engine.pulse.stood_still()
@@ -141,15 +152,27 @@ class Daemon:
                     if isinstance(fate, Suspend):
                         self.machine.sleep(fate.seconds)
                 return self._leave(fate)
+            if step is Step.OBSERVED and self.observe_seconds > 0:
+                return self._wait(SlowObservations(self.observe_seconds))
             if step is Step.PLANNED and self.commit_seconds > 0:
-                self._busy_until = self.due_at = self.true.now() + self.commit_seconds
-                return SlowCommits(self.commit_seconds)
+                return self._wait(SlowCommits(self.commit_seconds))
         self._tick = None
         if isinstance(self.fate, Stop | Reconfigure):
             self._restart(self.fate)
             return self._leave(self.fate)
         self.due_at = self._due_at()
         return None
+
+    def _wait(self, slow: Slow) -> Slow:
+        self._busy_until = self.due_at = self.true.now() + slow.seconds
+        return slow
+
+    def start_anew(self, settings: Settings) -> None:
+        """End in order and start again at once, with these settings."""
+        self.engine.release()
+        self.settings = settings
+        self._start()
+        self.due_at = self.true.now()
 
     def _restart(self, fate: Stop | Reconfigure) -> None:
         self.engine.release()

@@ -32,8 +32,7 @@ class Durations:
             if event.kind is EventKind.JOB_STARTED:
                 self._started_at[event.job_id] = now
             elif event.kind is EventKind.JOB_STOPPING and event.cause == "TIME_LIMIT" and not strange:
-                job = run.store.get_job(event.job_id)
-                limit = job.spec.time_limit_seconds if job is not None else None
+                limit = run.scenario.arrivals[run.submitted.index(event.job_id)].spec.time_limit_seconds
                 ran = now - self._started_at.get(event.job_id, now)
                 enough = limit is None or event.job_id not in self._started_at or ran >= limit - TOLERANCE_SECONDS
                 hold(enough, "I12", f"job {event.job_id} ran for {ran:.1f} s of its limit of {limit} s")

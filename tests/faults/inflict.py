@@ -8,11 +8,11 @@ from scheduler.errors import Conflict, UserError
 from scheduler.http.routes.bookings import LATE_SECONDS
 from scheduler.model.booking import Booking
 from scheduler.model.foreign import Demand
-from scheduler.model.ids import WorkerId
+from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.intent import IntentKind
 from scheduler.model.queue import Queue
 from scheduler.model.shape import WorkerShape
-from tests.faults.plan import (
+from tests.faults.kinds import (
     AskJob,
     AskNode,
     Book,
@@ -20,7 +20,9 @@ from tests.faults.plan import (
     ChangeSlots,
     CloseSlots,
     Come,
+    CrashJob,
     CrashWorker,
+    CutOff,
     DelayReports,
     DeleteQueue,
     Die,
@@ -41,6 +43,8 @@ from tests.faults.plan import (
     SeeLate,
     SetQueue,
     SlowCommits,
+    SlowObservations,
+    Spoil,
     Stop,
     SubmitAgain,
     Suspend,
@@ -61,6 +65,8 @@ def inflict(run: "Run", fault: Fault) -> object:
     match fault:
         case CrashWorker():
             return _crash(run, fault)
+        case CrashJob():
+            return _crash_job(run, fault)
         case HangWorker():
             return _hang(run, fault)
         case LoseNode():
@@ -85,6 +91,9 @@ def inflict(run: "Run", fault: Fault) -> object:
         case SlowCommits():
             for daemon in run.daemons:
                 daemon.commit_seconds = fault.seconds
+        case SlowObservations():
+            for daemon in run.daemons:
+                daemon.observe_seconds = fault.seconds
         case ChangeSlots():
             return _change_slots(run, fault)
         case AskJob():
@@ -112,6 +121,12 @@ def inflict(run: "Run", fault: Fault) -> object:
             return _move_others(run, fault)
         case ScaleResizing():
             run.edits.append(fault)
+        case CutOff():
+            daemon = pick(run.daemons, fault.pick)
+            daemon.cut_off_until = run.clock.now() + fault.seconds
+            return daemon.holder
+        case Spoil():
+            return run.spoilt.spoil(fault)
         case Jump():
             daemon = pick(run.daemons, fault.pick)
             daemon.machine.jump(fault.seconds)
@@ -135,13 +150,25 @@ def _crash(run: "Run", fault: CrashWorker) -> WorkerId | None:
     return worker_id
 
 
+def _crash_job(run: "Run", fault: CrashJob) -> JobId | None:
+    alive = [start for _, start in run.cluster.alive()]
+    if not alive:
+        return None
+    job_id = pick(alive, fault.pick).job_id
+    for start in alive:
+        if start.job_id == job_id:
+            run.cluster.crash(start.worker_id, fault.exit_code)
+    return job_id
+
+
 def _hang(run: "Run", fault: HangWorker) -> WorkerId | None:
     """Only workers that are watched: nobody promises to find others."""
-    alive = [start.worker_id for _, start in run.cluster.alive() if run.watched(start.job_id)]
+    alive = [start.worker_id for _, start in run.cluster.alive() if run.watched(start)]
     if not alive:
         return None
     worker_id = pick(alive, fault.pick)
     run.cluster.hang(worker_id)
+    run.hangs.begins(worker_id)
     return worker_id
 
 

@@ -21,7 +21,7 @@ from scheduler.engine.ports import (
     StoredWorld,
 )
 from scheduler.engine.timing.steady_clock import SteadyClock
-from scheduler.errors import StaleWrite, StoreUnavailable
+from scheduler.errors import ClusterError, StaleWrite, StoreUnavailable
 from scheduler.model.budget import MonthSoFar
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.ids import JobId
@@ -29,7 +29,7 @@ from scheduler.model.observation import Observation, WorkerReport
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes
 from scheduler.store.sqlstore import SqlStore
-from tests.faults.plan import FailStore
+from tests.faults.kinds import FailStore
 from tests.invariants.broken import hold
 
 _T = TypeVar("_T")
@@ -126,18 +126,28 @@ class Reach:
     """One daemon's way to the cluster: only who leads may act."""
 
     def __init__(
-        self, cluster: SimulatedCluster, true: VirtualClock, clock: SteadyClock, leads: Callable[[], bool]
+        self,
+        cluster: SimulatedCluster,
+        true: VirtualClock,
+        clock: SteadyClock,
+        leads: Callable[[], bool],
+        cut_off: Callable[[], bool],
     ) -> None:
         self._cluster = cluster
         self._true = true
         self._clock = clock
         self._leads = leads
+        self._cut_off = cut_off
 
     def observe(self) -> Observation:
+        if self._cut_off():
+            raise ClusterError("the cluster cannot be reached from here")
         return self._cluster.observe()
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         hold(self._leads(), "LEASE", f"a daemon that does not lead acts: {actions}")
+        if self._cut_off():
+            return [ActionFailure(action, "the cluster cannot be reached from here") for action in actions]
         return self._cluster.apply(actions, self._true.now() + until - self._clock.now())
 
     def on_change(self, wake: Callable[[], None]) -> None:

@@ -65,8 +65,7 @@ class Readers:
 
     def _anybody_left(self) -> bool:
         while self._unended:
-            job = self._run.store.get_job(self._unended[-1])
-            if job is not None and not job.state.terminal:
+            if not self._run.ended(self._unended[-1]):
                 return True
             self._unended.pop()
         return False

@@ -5,12 +5,15 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.config import Settings
 from scheduler.engine.board import Board
+from scheduler.engine.ports import Role, StartWorker
 from scheduler.engine.tick import Engine
+from scheduler.errors import UnreadableRow
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job_state import JobState
@@ -18,12 +21,15 @@ from scheduler.model.queue import Queue, ancestry
 from scheduler.store.sqlstore import SqlStore
 from tests.faults.daemon import Daemon, daemons
 from tests.faults.durations import Durations
+from tests.faults.hangs import HangsEnd
 from tests.faults.inflict import inflict, pick
+from tests.faults.kinds import Fault, LoseNode, ScaleResizing
 from tests.faults.links import Line, Mail
-from tests.faults.plan import CHAOS_SECONDS, Arrival, Fault, LoseNode, ScaleResizing, Scenario
+from tests.faults.plan import CHAOS_SECONDS, Arrival, Scenario
 from tests.faults.poison import PoisonWatch
 from tests.faults.readers import Readers
 from tests.faults.settle import settle
+from tests.faults.spoilt import SpoiltRows
 from tests.faults.story import Story, brief
 from tests.invariants.broken import Broken
 from tests.invariants.checker import InvariantChecker
@@ -73,6 +79,8 @@ class Run:
         self.readers = Readers(self, random.Random(f"{scenario.seed} readers"))
         self.poison = PoisonWatch(self)
         self.durations = Durations()
+        self.hangs = HangsEnd(self)
+        self.spoilt = SpoiltRows(Path(store._database.writer.url.database or ""))
         self.ticks = 0
         idle = scenario.replicas * scenario.work_seconds / scenario.engine.tick_interval_seconds
         self._ticks_max = TICKS_MAX + int(idle)
@@ -97,12 +105,23 @@ class Run:
     def settings(self) -> Settings:
         return self.leader.settings
 
-    def watched(self, job_id: JobId) -> bool:
-        """Whether silence of its workers is noticed."""
-        spec = self.scenario.arrivals[self.submitted.index(job_id)].spec
-        by_default = self.scenario.engine.heartbeat_seconds if spec.runtime.reports else 0.0
+    def watched(self, start: StartWorker) -> bool:
+        """Whether silence of this worker is noticed soon."""
+        arrival = self.scenario.arrivals[self.submitted.index(start.job_id)]
+        spec, fixed = arrival.spec, start.role is Role.FIXED
+        if fixed and arrival.behaviour.fixed_heartbeat_seconds is None:
+            return False
+        by_default = self.scenario.engine.heartbeat_seconds if spec.runtime.reports and not fixed else 0.0
         limit = by_default if spec.heartbeat_seconds is None else spec.heartbeat_seconds
         return 0.0 < limit <= SILENCE_SECONDS_MAX
+
+    def ended(self, job_id: JobId) -> bool:
+        """Whether the job has ended; one that cannot be read has not."""
+        try:
+            job = self.store.get_job(job_id)
+        except UnreadableRow:
+            return False
+        return job is None or job.state.terminal
 
     # what faults do
 
@@ -124,6 +143,10 @@ class Run:
         self._returns[name] = (self.clock.now() + fault.seconds, fault.rebooted)
         return name
 
+    def is_lost(self, name: NodeName) -> bool:
+        """Whether the node cannot be reached now."""
+        return name in self._returns
+
     def stop_faults(self) -> None:
         """From now on everything works again, and users do what the plan says they do in the end."""
         for node in self.scenario.nodes:
@@ -142,12 +165,13 @@ class Run:
         self.edits.clear()
         self.mail.late_seconds = self.mail.twice = 0.0
         for daemon in self.daemons:
-            daemon.fate, daemon.commit_seconds = None, 0.0
+            daemon.fate, daemon.commit_seconds, daemon.observe_seconds, daemon.cut_off_until = None, 0.0, 0.0, 0.0
             daemon.machine.set_right()
         if self.scenario.resume:
             for job_id in self.submitted:
                 self.ask(IntentKind.RESUME, job_id=job_id)
         self.poison.end()
+        self.spoilt.mend()
         self.story.note(self.clock.now(), "faults stop")
 
     # time
@@ -229,16 +253,21 @@ class Run:
         if fate is None and not daemon.harmed:
             self._check(daemon)
         self.poison.after_tick(daemon, disturbed=fate is not None or daemon.engine.report.error is not None)
+        self.hangs.after_tick(daemon, fate)
         self._edit()
         self._listen()
 
     def _check(self, daemon: Daemon) -> None:
         """What a tick that ran to its end has to leave."""
         if daemon.leads:
-            self.checker.after_tick(daemon.engine.report, self.poison.left_out(daemon))
+            self.checker.after_tick(daemon.engine.report, self._left_out(daemon))
             self.durations.after_tick(self)
         elif daemon.engine.report.following:
-            self.checker.after_following(daemon.board, self.poison.left_out(daemon))
+            self.checker.after_following(daemon.board, self._left_out(daemon))
+
+    def _left_out(self, daemon: Daemon) -> list[JobId]:
+        """Jobs that its world may lack, though they are stored."""
+        return [*self.poison.left_out(daemon), *self.spoilt.jobs]
 
     def _edit(self) -> None:
         """Users change the bounds of jobs that they see being resized."""

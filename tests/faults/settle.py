@@ -41,12 +41,20 @@ def settle(run: "Run") -> None:
         for job_id in coming:
             run.ask(IntentKind.CANCEL, job_id=job_id)
         _come_to_rest(run)
+    _nothing_moves(run, "still moving")
+    alive = run.cluster.alive()
+    hold(not alive, "I10", f"processes are left: {alive}")
+    settings = run.settings
+    for daemon in run.daemons:
+        daemon.start_anew(settings)
+    _nothing_moves(run, "a daemon that starts anew decides otherwise")
+
+
+def _nothing_moves(run: "Run", otherwise: str) -> None:
     before = _last_event(run)
     run.advance(STILL_TICKS * run.settings.engine.tick_interval_seconds)
     moved = [event for _, event in run.store.list_events(before, limit=100)]
-    hold(all(event.kind in _OF_OTHERS for event in moved), "I10", f"still moving: {moved}")
-    alive = run.cluster.alive()
-    hold(not alive, "I10", f"processes are left: {alive}")
+    hold(all(event.kind in _OF_OTHERS for event in moved), "I10", f"{otherwise}: {moved}")
 
 
 def _come_to_rest(run: "Run") -> None:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from scheduler.model.event import Event
-from tests.faults.plan import Fault
+from tests.faults.kinds import Fault
 
 
 def brief(value: Any) -> str:

@@ -31,6 +31,8 @@ class Behaviour:
     pause_to_form: bool = False
     #: Between two reports of an elastic worker without news; None: it does not repeat reports.
     heartbeat_seconds: float | None = 1.0
+    #: Between two reports of a fixed worker; None: fixed workers report nothing.
+    fixed_heartbeat_seconds: float | None = None
     #: Between two checkpoints of a job whose workers watch for them; 0: one with each report.
     checkpoint_seconds: float = 0.0
     #: From being asked until it is gone; None ignores the request until it is killed.
@@ -58,6 +60,10 @@ class Behaviour:
     cannot_start: bool = False
     #: Whether its user has no account on any node.
     no_account: bool = False
+
+    def seconds_between_reports(self, role: Role) -> float | None:
+        """From one report of such a worker to the next; None: it does not repeat reports."""
+        return self.fixed_heartbeat_seconds if role is Role.FIXED else self.heartbeat_seconds
 
     @property
     def start_refused(self) -> EndCause | None:

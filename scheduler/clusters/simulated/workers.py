@@ -142,8 +142,9 @@ class SimulatedWorkers:
 
     def _run(self, process: Process, behaviour: Behaviour) -> None:
         process.phase, process.phase_since = Phase.RUNNING, process.phase_since + behaviour.launch_seconds
-        if process.elastic and behaviour.ready_seconds is not None:
-            self._move_on(process, process.phase_since + behaviour.ready_seconds)
+        talks_at = _talks_at(process, behaviour)
+        if talks_at is not None:
+            self._move_on(process, talks_at)
         elif process.elastic:
             self.failed.add(process.start.worker_id)
         if behaviour.crash_after_seconds is not None and process.start.role is Role.WORKER:
@@ -154,12 +155,12 @@ class SimulatedWorkers:
     def _advance_running(self, process: Process, behaviour: Behaviour, now: float) -> None:
         asked, leave = process.asked_at, behaviour.leave_seconds
         crash = behaviour.crash_after_seconds if process.start.role is Role.WORKER else None
-        ready = behaviour.ready_seconds
+        talks_at = _talks_at(process, behaviour)
         if asked is not None and leave is not None and now >= asked + leave:
             self.end(process, EXIT_DRAINED)
         elif crash is not None and now >= process.phase_since + crash:
             self.end(process, behaviour.crash_code)
-        elif process.elastic and ready is not None and now >= process.phase_since + ready:
+        elif talks_at is not None and now >= talks_at:
             self._talk(process, behaviour, now)
 
     def _listen(self, jobs: Iterable[JobId]) -> None:
@@ -188,7 +189,7 @@ class SimulatedWorkers:
 
     def _talk(self, process: Process, behaviour: Behaviour, now: float) -> None:
         """Report readiness, and then again at every heartbeat."""
-        beat = behaviour.heartbeat_seconds
+        beat = behaviour.seconds_between_reports(process.start.role)
         if not process.ready or (beat is not None and now >= process.heard_at + beat):
             process.ready = True
             self._report(process, now)
@@ -203,8 +204,9 @@ class SimulatedWorkers:
             job.write_checkpoint(now)
         if job_progress is not None and behaviour.loses_work:
             job_progress.keep(now)
-        if behaviour.heartbeat_seconds is not None:
-            self._move_on(process, now + behaviour.heartbeat_seconds)
+        beat = behaviour.seconds_between_reports(process.start.role)
+        if beat is not None:
+            self._move_on(process, now + beat)
         report = WorkerReport(
             process.start.worker_id,
             process.start.job_id,
@@ -244,3 +246,11 @@ class SimulatedWorkers:
         if process.asked_at is None and exit_code not in HARMLESS_EXITS:
             self.failed.add(process.start.worker_id)
         self._timers.at(process.ended_at + self._nodes[process.node].lag_seconds, self.wake)
+
+
+def _talks_at(process: Process, behaviour: Behaviour) -> float | None:
+    """When a running worker first reports; None: it never does."""
+    if process.elastic:
+        return None if behaviour.ready_seconds is None else process.phase_since + behaviour.ready_seconds
+    reports = process.start.role is Role.FIXED and behaviour.fixed_heartbeat_seconds is not None
+    return process.phase_since if reports else None

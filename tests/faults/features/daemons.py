@@ -7,7 +7,7 @@ from scheduler.config import EngineSettings, PolicyName, PolicySettings
 from scheduler.engine.tick import Step
 from scheduler.policy.published.rules import RULES
 from tests.faults.features.parts import Of, at_any_time, some, with_faults
-from tests.faults.plan import (
+from tests.faults.kinds import (
     Die,
     FailStore,
     Fault,
@@ -15,11 +15,12 @@ from tests.faults.plan import (
     Jump,
     Reboot,
     Reconfigure,
-    Scenario,
     SlowCommits,
+    Spoil,
     Stop,
     Suspend,
 )
+from tests.faults.plan import Scenario
 
 JUMPS_SECONDS = (-600.0, -30.0, -4.0, -0.5, 0.5, 4.0, 30.0, 600.0)
 HOUR, DAY = 3600.0, 86400.0
@@ -49,6 +50,14 @@ def fail_store(r: random.Random) -> Fault:
 def fail_following(r: random.Random) -> Fault:
     """Who leads, or what was committed, cannot be read for a while."""
     return FailStore(r.choice(("read_lease", "load_news")), r.choice([1, 2, 8]), written=False)
+
+
+def spoil_rows(of: Of, scenario: Scenario) -> Scenario:
+    """Rows cannot be read for a while; not beside poison, which users could not cancel meanwhile."""
+    if scenario.poison is not None:
+        return scenario
+    spoils = (Spoil(r.random(), r.choice(["jobs", "workers"])) for r in some(of, "row"))
+    return with_faults(scenario, *(at_any_time(of(f"row at {n}"), spoil) for n, spoil in enumerate(spoils)))
 
 
 def slow_commits(r: random.Random) -> Fault:
@@ -97,6 +106,12 @@ def aging(of: Of, scenario: Scenario) -> Scenario:
 def published(of: Of, scenario: Scenario) -> Scenario:
     """A policy of the literature decides."""
     return replace(scenario, policy=scenario.policy.model_copy(update={"name": of("name").choice(sorted(RULES))}))
+
+
+def forgiving(of: Of, scenario: Scenario) -> Scenario:
+    """Retries come back to jobs that run for a while."""
+    update = {"failure_reset_seconds": of("reset").choice([8.0, 20.0])}
+    return replace(scenario, engine=scenario.engine.model_copy(update=update))
 
 
 def forgetful(of: Of, scenario: Scenario) -> Scenario:

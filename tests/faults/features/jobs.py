@@ -186,6 +186,18 @@ def fixed_groups(of: Of, scenario: Scenario) -> Scenario:
     return each_job(of, scenario, fix)
 
 
+def fixed_reports(of: Of, scenario: Scenario) -> Scenario:
+    """Workers of some fixed groups report, and their silence is noticed."""
+
+    def talk(r: random.Random, arrival: Arrival) -> Arrival:
+        if arrival.spec.fixed is None or not arrival.spec.runtime.reports or r.random() < 0.3:
+            return arrival
+        behaviour = replace(arrival.behaviour, fixed_heartbeat_seconds=r.choice([1.0, 2.0]))
+        return replace(with_spec(arrival, heartbeat_seconds=r.choice([8.0, 15.0])), behaviour=behaviour)
+
+    return each_job(of, scenario, talk)
+
+
 def data(of: Of, scenario: Scenario) -> Scenario:
     """Workers of some jobs read a data set in shards."""
 

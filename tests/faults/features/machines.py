@@ -6,12 +6,14 @@ from scheduler.clusters.simulated.cluster import Fault as CallFault
 from scheduler.model.intent import IntentKind
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from tests.faults.features.jobs import FAILING_CODES, GPU_TYPES, LABELS
-from tests.faults.plan import (
+from tests.faults.kinds import (
     AskNode,
     ChangeNode,
     ChangeSlots,
     CloseSlots,
+    CrashJob,
     CrashWorker,
+    CutOff,
     DelayReports,
     FailCalls,
     FailObservations,
@@ -20,6 +22,7 @@ from tests.faults.plan import (
     LoseNode,
     RepeatEnds,
     SeeLate,
+    SlowObservations,
 )
 
 EXIT_CODES = (0, 64, 65, *FAILING_CODES)
@@ -27,6 +30,10 @@ EXIT_CODES = (0, 64, 65, *FAILING_CODES)
 
 def crash(r: random.Random) -> Fault:
     return CrashWorker(r.random(), r.choice(EXIT_CODES))
+
+
+def crash_job(r: random.Random) -> Fault:
+    return CrashJob(r.random(), r.choice(EXIT_CODES))
 
 
 def hang(r: random.Random) -> Fault:
@@ -61,6 +68,14 @@ def fail_calls(r: random.Random) -> Fault:
 
 def fail_observations(r: random.Random) -> Fault:
     return FailObservations(r.choice([1, 3]))
+
+
+def slow_observations(r: random.Random) -> Fault:
+    return SlowObservations(r.choice([0.0, 0.5, 2.0, 4.0]))
+
+
+def cut_off(r: random.Random) -> Fault:
+    return CutOff(r.random(), r.choice([1.0, 5.0, 20.0, 60.0]))
 
 
 def operate(r: random.Random) -> Fault:

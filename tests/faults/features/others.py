@@ -6,7 +6,8 @@ from dataclasses import replace
 from scheduler.model.observation import NodeObservation
 from scheduler.model.shape import WorkerShape
 from tests.faults.features.parts import Of, at_any_time, each_job, some, with_faults
-from tests.faults.plan import Come, CrashWorker, Fault, Go, HoldUp, Scenario, TakeRoom
+from tests.faults.kinds import Come, CrashWorker, Fault, Go, HoldUp, TakeRoom
+from tests.faults.plan import Scenario
 
 
 def others(of: Of, scenario: Scenario) -> Scenario:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from scheduler.model.job import JobSpec
 from scheduler.model.observation import NodeObservation
-from tests.faults.plan import CHAOS_SECONDS, Arrival, Fault, Scenario
+from tests.faults.kinds import Fault
+from tests.faults.plan import CHAOS_SECONDS, Arrival, Scenario
 
 #: Randomness of one part of one feature of a seed.
 Of = Callable[[str], random.Random]

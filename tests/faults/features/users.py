@@ -8,19 +8,8 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import JobSpec, Runtime
 from scheduler.model.queue import ANY_GPU, SlotsByType
 from tests.faults.features.parts import Of, at_any_time, each_job, some, with_faults, with_spec
-from tests.faults.plan import (
-    CHAOS_SECONDS,
-    Arrival,
-    AskJob,
-    Book,
-    DeleteQueue,
-    Fault,
-    ScaleResizing,
-    Scenario,
-    SetQueue,
-    SubmitAgain,
-    Unbook,
-)
+from tests.faults.kinds import AskJob, Book, DeleteQueue, Fault, ScaleResizing, SetQueue, SubmitAgain, Unbook
+from tests.faults.plan import CHAOS_SECONDS, Arrival, Scenario
 
 BOOKINGS = ("spring", "summer")
 QUEUES = ("lab", "lab/one", "lab/one/deep", "lab/two", "works", "works/night")
