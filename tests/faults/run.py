@@ -5,7 +5,6 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from scheduler.clock import VirtualClock
 from scheduler.clusters.simulated.cluster import SimulatedCluster
@@ -80,7 +79,7 @@ class Run:
         self.poison = PoisonWatch(self)
         self.durations = Durations()
         self.hangs = HangsEnd(self)
-        self.spoilt = SpoiltRows(Path(store._database.writer.url.database or ""))
+        self.spoilt = SpoiltRows(store)
         self.ticks = 0
         idle = scenario.replicas * scenario.work_seconds / scenario.engine.tick_interval_seconds
         self._ticks_max = TICKS_MAX + int(idle)

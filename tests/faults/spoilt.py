@@ -1,50 +1,69 @@
 """Rows of the database that somebody has written into by hand, so that they cannot be read until they are mended."""
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
+from dataclasses import dataclass
+
+from sqlalchemy import Column, ColumnElement, and_, null, select, update
 
 from scheduler.model.ids import JobId
+from scheduler.store.sql.engine_tables import jobs, workers
+from scheduler.store.sqlstore import SqlStore
 from tests.faults.kinds import Spoil
 
-#: By table: the column that is spoilt, that of the job that cannot be read then, and which rows matter.
-_COLUMNS = {
-    "jobs": ("labels", "id", "finished_at IS NULL"),
-    "workers": ("slot_ids", "job_id", "ended_at IS NULL"),
-}
 _UNREADABLE = "[["
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoilable:
+    """A column that is spoilt, that of the job which cannot be read then, and one that is null in rows that matter."""
+
+    column: "Column[str]"
+    job: "Column[int]"
+    ended: "Column[float]"
+
+    def row(self, key: tuple[object, ...]) -> ColumnElement[bool]:
+        return and_(*(column == value for column, value in zip(self.column.table.primary_key, key, strict=True)))
+
+
+_SPOILABLE = {
+    "jobs": _Spoilable(jobs.c.labels, jobs.c.id, jobs.c.finished_at),
+    "workers": _Spoilable(workers.c.slot_ids, workers.c.job_id, workers.c.ended_at),
+}
 
 
 class SpoiltRows:
     """Of one run."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, store: SqlStore) -> None:
+        self._writer = store._database.writer
         #: Table, row and what was there.
-        self._before: list[tuple[str, int, object]] = []
+        self._before: list[tuple[str, tuple[object, ...], str]] = []
         #: Jobs that could not be read at some time: they are served again a while after somebody has mended them.
         self.jobs: set[JobId] = set()
 
     def spoil(self, fault: Spoil) -> object:
         """Write into one row; gives which, None where there is none."""
-        column, job, where = _COLUMNS[fault.table]
-        with closing(sqlite3.connect(self._path, isolation_level=None)) as session:
-            rows = session.execute(f"SELECT rowid, {column}, {job} FROM {fault.table} WHERE {where}").fetchall()
+        spoilable = _SPOILABLE[fault.table]
+        keys = list(spoilable.column.table.primary_key)
+        matter = and_(spoilable.ended == null(), spoilable.column != _UNREADABLE)
+        with self._writer.begin() as connection:
+            rows = connection.execute(
+                select(spoilable.column, spoilable.job, *keys).where(matter).order_by(*keys)
+            ).all()
             if not rows:
                 return None
-            row_id, before, job_id = rows[int(fault.pick * len(rows))]
-            if before == _UNREADABLE:
-                return None
-            self._before.append((fault.table, row_id, before))
-            session.execute(f"UPDATE {fault.table} SET {column} = ? WHERE rowid = ?", (_UNREADABLE, row_id))
+            before, job_id, *key = rows[int(fault.pick * len(rows))]
+            connection.execute(
+                update(spoilable.column.table).where(spoilable.row(tuple(key))).values({spoilable.column: _UNREADABLE})
+            )
+        self._before.append((fault.table, tuple(key), before))
         self.jobs.add(JobId(job_id))
-        return f"{fault.table} {row_id}"
+        return f"{fault.table} {key}"
 
     def mend(self) -> None:
         """Write back what was there, where nobody else has written meanwhile."""
-        with closing(sqlite3.connect(self._path, isolation_level=None)) as session:
-            for table, row_id, before in self._before:
-                column = _COLUMNS[table][0]
-                statement = f"UPDATE {table} SET {column} = ? WHERE rowid = ? AND {column} = ?"
-                session.execute(statement, (before, row_id, _UNREADABLE))
+        with self._writer.begin() as connection:
+            for table, key, before in self._before:
+                spoilable = _SPOILABLE[table]
+                still = and_(spoilable.row(key), spoilable.column == _UNREADABLE)
+                connection.execute(update(spoilable.column.table).where(still).values({spoilable.column: before}))
         self._before.clear()
