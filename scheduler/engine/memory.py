@@ -13,6 +13,7 @@ from scheduler.engine.state.reports import Liveness, ReportBox
 from scheduler.engine.timing.intake import Intake
 from scheduler.engine.timing.wall_watch import WallWatch
 from scheduler.model.event import EventKind
+from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes, World
 
 #: A store that was away for longer than this number of intervals between ticks may have kept others from being heard.
@@ -38,6 +39,8 @@ class Memory:
         self._away_seconds_max = _AWAY_INTERVALS_MAX * settings.engine.tick_interval_seconds
         #: When the last tick of this term that was stored began; unix seconds.
         self._stored_at = -math.inf
+        #: Rows of the world that could not be read when it was loaded last.
+        self._unreadable: frozenset[Unreadable] = frozenset()
         #: The newest term in which this engine has led.
         self._term = 0
 
@@ -58,11 +61,16 @@ class Memory:
             self.caution.begin()
 
     def take_over(self, world: World, now: float) -> None:
-        """Go on with a world that was loaded. Silence counts anew where it may be that nobody could be heard."""
+        """Go on with a world that was loaded. Silence counts anew where it may be that somebody could not be heard.
+
+        Workers of a job that cannot be read are not.
+        """
         self.look_at_everything()
         self.accounts.begin(world)
         self.budgets.begin()
-        if now - self._stored_at > self._away_seconds_max:
+        mended = self._unreadable - set(world.unreadable)
+        self._unreadable = frozenset(world.unreadable)
+        if mended or now - self._stored_at > self._away_seconds_max:
             self.liveness.since = now
 
     def look_at_everything(self) -> None:

@@ -30,7 +30,7 @@ from scheduler.engine.changeset import Changeset, committed
 from scheduler.engine.deciding import Deciding
 from scheduler.engine.leadership.follower import Follower
 from scheduler.engine.leadership.lease_keeper import LeaseKeeper
-from scheduler.engine.leadership.sight import STANDS_ASIDE, Sight
+from scheduler.engine.leadership.sight import Sight
 from scheduler.engine.memory import Memory
 from scheduler.engine.ports import ActionFailure, Cluster, EngineClock, Leader, Lease, Place, Store, TickInputs
 from scheduler.engine.state.reports import ReportBox
@@ -199,7 +199,7 @@ class Engine:
             self._give_up(error, 0.0)
         except _OF_NO_JOB as error:
             self._give_up(error, self._interval_seconds)
-            if self._sight.is_lost():
+            if isinstance(error, ClusterError) and self._sight.is_lost():
                 self._lease_keeper.stand_aside()
                 self.world = None
         self._lease_keeper.moved()
@@ -238,6 +238,7 @@ class Engine:
         lease = self._lease_keeper.hold()
         now = self._clock.now()  # until it leads, the clock follows the leader's at each look at the lease
         if lease is None:
+            self._sight.look_away()
             self.report = self._follow(now)
             return
         self._memory.begin_term(lease.term, outlived=self._lease_keeper.outlived)
@@ -273,7 +274,7 @@ class Engine:
             at=now,
             followed=self._follower.revision,
             changed=changed,
-            error=STANDS_ASIDE if self._lease_keeper.stands_aside else None,
+            error=self._sight.trouble if self._lease_keeper.stands_aside else None,
             next_tick_at=now + wait_seconds,
         )
 

@@ -346,3 +346,21 @@ def test_a_port_of_a_job_that_is_held_is_given_to_no_other(tmp_path: Path) -> No
         assert w.expect(bad, JobState.HELD).master_port == settings.engine.master_port_first
         assert w.expect(good, JobState.RUNNING).master_port == 0
     w.close()
+
+
+def test_a_worker_of_a_released_job_is_not_replaced_on_a_slot_that_another_job_was_given(w: World) -> None:
+    bad = w.job("bad", workers=(1, 8))
+    w.advance(20.0)
+    w.cluster.repeat_forgotten = True
+    with poisoned(lambda job_id: job_id == bad, POINTS[0], HARMS["raise"]):
+        w.engine.forget()
+        w.tick()
+        w.expect(bad, JobState.HELD)
+        w.cluster.crash(w.get(bad).workers[1].id, 1)
+        other = w.job("other", workers=1)
+        w.advance(6.0)
+        w.expect(other, JobState.RUNNING, workers=1)
+    w.ask(IntentKind.RESUME, bad)
+    w.advance(20.0)
+    slots = [slot for job_id in (bad, other) for worker in w.get(job_id).workers for slot in worker.slot_ids]
+    assert sorted(slots) == list(range(8))

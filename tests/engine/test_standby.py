@@ -5,9 +5,9 @@ import pytest
 from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.board import Board, Known
-from scheduler.engine.leadership.lease_keeper import LEASES_ASIDE
+from scheduler.engine.leadership.lease_keeper import ASIDE_SECONDS
 from scheduler.engine.leadership.sight import BLIND_SECONDS_MAX
-from scheduler.engine.ports import Anchor, EngineClock, Leader
+from scheduler.engine.ports import Anchor, EngineClock, Leader, Lease
 from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, Step
 from scheduler.errors import StoreUnavailable
@@ -266,5 +266,22 @@ def test_a_leader_that_is_cut_off_goes_on_trying_where_nobody_else_leads(w: Worl
         w.clock.advance(1)
         assert w.tick().error, "it says that nothing is decided"
     w.cluster.observe_failures = 0
-    w.clock.advance(LEASES_ASIDE * w.settings.engine.lease_seconds)
+    w.clock.advance(ASIDE_SECONDS)
     assert (w.tick().leading, w.engine.report.error) == (True, None)
+
+
+def test_a_cluster_that_once_failed_to_answer_costs_no_lead_while_the_database_is_away(w: World) -> None:
+    w.node("a", slots=1)
+    w.tick()
+    w.cluster.observe_failures = 1
+    w.clock.advance(1)
+    assert w.tick().error
+    read, w.store.renew_lease = w.store.renew_lease, _is_away  # type: ignore[method-assign]
+    w.clock.advance(BLIND_SECONDS_MAX)
+    assert w.tick().error
+    w.store.renew_lease = read  # type: ignore[method-assign]
+    assert (w.tick().leading, w.engine.report.error) == (True, None)
+
+
+def _is_away(*_: object, **__: object) -> Lease:
+    raise StoreUnavailable("it is away")

@@ -113,6 +113,8 @@ class Daemon:
 
     def receive(self, report: WorkerReport) -> bool:
         """A worker's report arrives; whether it is urgent."""
+        if self.board.posting(report.job_id) is None:
+            return False  # as HTTP answers: nobody knows such a worker
         now = self.clock.now()
         return self.reports.put(report if report.received_at == now else replace(report, received_at=now))
 

@@ -48,7 +48,13 @@ class HangsEnd:
 
     def _look(self, daemon: "Daemon", worker_id: WorkerId, now: float) -> None:
         process, worker = self._run.cluster.process(worker_id), _wanted(daemon, worker_id)
-        if process is None or not process.alive or worker is None:
+        if process is None or not process.alive:
+            del self._hung_since[worker_id]
+            return
+        if worker is None and job_of(worker_id) in self._run.spoilt.jobs:
+            self._hung_since[worker_id] = now
+            return
+        if worker is None:
             del self._hung_since[worker_id]
             return
         job, settings = daemon.engine.world.active[job_of(worker_id)], daemon.settings.engine

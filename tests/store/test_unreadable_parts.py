@@ -12,10 +12,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.model.data import DataSet
+from scheduler.model.event import EventKind
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import JobSpec
+from scheduler.model.observation import WorkerReport
 from scheduler.model.shape import WorkerShape
 from tests.http.site import Site
 from tests.store import garbage
@@ -177,3 +179,33 @@ def test_slots_of_a_job_that_cannot_be_read_are_not_held_twice_when_it_is_repair
     slots = {start.slot_ids: start.job_id for _, start in site.cluster.alive()}
     assert slots == {(0,): other, (1,): other, (2,): third}
     assert site.client.get(f"/v1/jobs/{job}").json()["state"] == "QUEUED"
+
+
+class Refusing:
+    """Takes reports of workers as HTTP does: not of jobs that nobody knows."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def put(self, report: WorkerReport) -> bool:
+        return self._site.board.posting(report.job_id) is not None and self._site.reports.put(report)
+
+
+def test_workers_of_a_job_that_could_not_be_read_for_long_have_time_to_report_again(site: Site, tmp_path: Path) -> None:
+    """Meanwhile their reports are refused, as nobody knows their job."""
+    site.node("a", slots=2)
+    job = site.job("j", workers=2, heartbeat_seconds=60.0)
+    site.advance(10)
+    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
+        (labels,) = session.execute("SELECT labels FROM jobs").fetchone()
+        session.execute("UPDATE jobs SET labels = '[['")
+    site.engine.forget()
+    site.cluster.follow(site.board, Refusing(site))
+    for _ in range(100):
+        assert tick(site).error is None
+    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
+        session.execute("UPDATE jobs SET labels = ? WHERE id = ?", (labels, job))
+    for _ in range(40):
+        assert tick(site).error is None
+    assert site.get(job).retries_used == 0
+    assert not site.events(EventKind.WORKER_ENDED)

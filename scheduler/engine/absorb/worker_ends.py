@@ -232,8 +232,8 @@ def _replace_worker(changeset: Changeset, worker: Worker, settings: EngineSettin
     node = changeset.node(worker.node)
     if node is None or not node.schedulable or others_took(changeset, worker):
         return
-    if place_is_gone(changeset, worker) is not None:
-        return
+    if job.id in changeset.released or place_is_gone(changeset, worker) is not None:
+        return  # nobody kept its slots for it
     if len(job.wanted_workers) >= job.max_workers:
         return
     pause = _pause_before_replacement(job, worker, settings)

@@ -14,12 +14,13 @@ from scheduler.engine.state.reports import latest_moment
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Progress
-from scheduler.model.node import Node
+from scheduler.model.node import Node, NodeIntent
 from scheduler.model.observation import EndCause, Observation, Phase, WorkerObservation, WorkerReport
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.speed import after_report
 from scheduler.model.stray import Stray
 from scheduler.model.worker import Desired, ExitReason, LeaveReason, Worker, WorkerState
+from scheduler.model.world import World
 
 #: Its multiples spread evenly over the unit interval, however many there are.
 GOLDEN_RATIO = 0.6180339887498949
@@ -108,14 +109,26 @@ def _absorb_absence(changeset: Changeset, worker: Worker, uncertain: Mapping[Wor
 def place_is_gone(changeset: Changeset, worker: Worker) -> str | None:
     """Why the slots of a worker are no longer its own; None: they are.
 
-    While its own row or its job's could not be read, nobody kept them for it.
+    While its own row or its job's could not be read, nobody kept them for it: its node may have fewer by now, and of
+    two workers that hold a slot, it is that of the one who was given it last. A node that is held shows no slots.
     """
     node, usage = changeset.node(worker.node), changeset.base.usage.get(worker.node)
-    if node is not None and any(slot >= node.slots for slot in worker.slot_ids):
+    shows_slots = node is not None and node.intent is not NodeIntent.HELD
+    if node is not None and shows_slots and any(slot >= node.slots for slot in worker.slot_ids):
         return "its node has no such slots any more"
-    if usage is not None and usage.held_again and not worker.shared:
-        return "another one has its slots" if any(slot in usage.held_again for slot in worker.slot_ids) else None
+    if usage is not None and not worker.shared and not set(usage.held_again).isdisjoint(worker.slot_ids):
+        return "another one has its slots" if _were_given_again(changeset.base, worker) else None
     return None
+
+
+def _were_given_again(world: World, worker: Worker) -> bool:
+    """Whether slots of a worker were given to another one later; looks at all active jobs."""
+    others = (each for job in world.active.values() for each in job.all_workers if each.node == worker.node)
+    return any(
+        (worker.created_at, worker.id) < (each.created_at, each.id)
+        for each in others
+        if not each.shared and not set(each.slot_ids).isdisjoint(worker.slot_ids)
+    )
 
 
 def _takes(node: Node | None, worker: Worker) -> bool:

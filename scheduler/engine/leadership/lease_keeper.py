@@ -19,8 +19,8 @@ from scheduler.errors import StoreError, StoreUnavailable
 WRITES_PER_LEASE = 6
 #: Longest lease, however slow the store is: after a leader has died, no other can lead until its lease ends.
 LEASE_SECONDS_MAX = 120.0
-#: Who stands aside leaves the lead to others for this number of leases: each looks for it once per lease at least.
-LEASES_ASIDE = 2
+#: Who stands aside leaves the lead to others for this long: each looks for it at every tick.
+ASIDE_SECONDS = 10.0
 #: Knowledge of slow writes fades by this share with each faster one.
 FADING = 0.1
 
@@ -151,7 +151,9 @@ class LeaseKeeper:
         return 0 if self._seen is None else self._seen.revision
 
     def outlived_in_seconds(self) -> float:
-        """How long the present holder's lease has to stay unchanged until another engine may take it."""
+        """How long the present holder's lease has to stay unchanged until this engine may take it."""
+        if self.stands_aside:
+            return self._aside_until - self._clock.monotonic()
         if self._seen is None or self._seen.holder is None:
             return 0.0
         return max(0.0, self._seen_since + self._seen.ttl_seconds - self._clock.monotonic())
@@ -171,7 +173,7 @@ class LeaseKeeper:
     def stand_aside(self) -> None:
         """Let another engine lead, and take the lead again only if none does after a while."""
         self.release()
-        self._aside_until = self._clock.monotonic() + LEASES_ASIDE * self.ttl_seconds
+        self._aside_until = self._clock.monotonic() + ASIDE_SECONDS
 
     @property
     def stands_aside(self) -> bool:

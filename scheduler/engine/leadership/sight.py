@@ -6,9 +6,6 @@ from scheduler.model.observation import Observation
 
 #: Clusters restart what answers for them, and are back by then.
 BLIND_SECONDS_MAX = 30.0
-STANDS_ASIDE = (
-    f"the cluster could not be reached from here for {BLIND_SECONDS_MAX:g} s: another replica may lead, and none does"
-)
 
 
 class Sight:
@@ -17,24 +14,28 @@ class Sight:
     def __init__(self, cluster: Cluster, clock: EngineClock) -> None:
         self._cluster = cluster
         self._clock = clock
-        #: Monotonic seconds; None: the cluster answered the last time.
+        #: Monotonic seconds; None: the cluster answered the last time, or this engine has not led since.
         self._blind_since: float | None = None
+        #: Why the cluster did not answer the last time; None: it did.
+        self.trouble: str | None = None
 
     def observe(self) -> Observation:
         """What there is. Raises `ClusterError`."""
         try:
             observation = self._cluster.observe()
-        except ClusterError:
+        except ClusterError as error:
+            self.trouble = str(error)
             if self._blind_since is None:
                 self._blind_since = self._clock.monotonic()
             raise
-        self._blind_since = None
+        self._blind_since = self.trouble = None
         return observation
 
+    def look_away(self) -> None:
+        """Count anew from the next look on: another engine leads, or none."""
+        self._blind_since = None
+
     def is_lost(self) -> bool:
-        """Whether the cluster has not answered for too long; then it is given as much time once more."""
+        """Whether the cluster has not answered for too long."""
         since = self._blind_since
-        lost = since is not None and self._clock.monotonic() - since >= BLIND_SECONDS_MAX
-        if lost:
-            self._blind_since = None
-        return lost
+        return since is not None and self._clock.monotonic() - since >= BLIND_SECONDS_MAX
