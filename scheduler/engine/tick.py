@@ -282,6 +282,7 @@ class Engine:
         """The world that this engine leads; loaded again if it is not known, or if it could not be read whole."""
         if self.world is not None and not self._follower.repaired(now):
             return self.world
+        self.world = None  # a load that fails is to be made again
         world = self._follower.take_over()
         self._memory.take_over(world, now)
         return world

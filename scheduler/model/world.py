@@ -27,6 +27,9 @@ from scheduler.model.trail import TRAIL_MAX, Touched, touched_between
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.worker import Worker
 
+#: Tables without whose rows there is no job; what somebody has asked of it may be missing.
+_ROWS_OF_JOBS = ("jobs", "workers")
+
 
 @dataclass(frozen=True, slots=True)
 class CrowdedSlot:
@@ -153,7 +156,7 @@ class World:
 
     def unread(self, job_id: JobId) -> Unreadable | None:
         """Why the job is not here although its row is; None: it is not for that."""
-        return next((row for row in self.unreadable if row.job_id == job_id), None)
+        return next((row for row in self.unreadable if row.job_id == job_id and row.table in _ROWS_OF_JOBS), None)
 
     def booking_of(self, job: Job) -> Booking | None:
         """The booking that the job belongs to, planned or open; None for an ordinary job."""

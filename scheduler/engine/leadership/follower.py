@@ -55,7 +55,7 @@ class Follower:
         if self._world is None:
             return self._load()
         news = self._store.load_news(self.revision)
-        if news.unreadable:
+        if not self._is_in_step(self._world, news):
             return self._load()
         world = self._world.evolve(_changes(self._world, news))
         world = world.with_queues({queue.path: queue for queue in news.queues})
@@ -67,6 +67,11 @@ class Follower:
         changed = {job.id for job in news.jobs}
         self.unloaded = tuple((job, failure) for job, failure in self.unloaded if job.id not in changed)
         return world, news.jobs
+
+    @staticmethod
+    def _is_in_step(world: World, news: StoredNews) -> bool:
+        """Whether the news cannot be read where the world could not, and nowhere else."""
+        return set(news.unreadable) <= set(world.unreadable) and not any(world.unread(job.id) for job in news.jobs)
 
     def _load(self) -> tuple[World, Sequence[Job]]:
         stored = self._store.load_world()

@@ -2,13 +2,15 @@
 
 from sqlalchemy import Connection, exists, select
 
+from scheduler.model.job_state import TERMINAL_STATES
 from scheduler.store.records import Purged
 from scheduler.store.sql.engine_tables import events, jobs, node_types, nodes, workers
 
 
 def purge(connection: Connection, before_jobs: float, before_events: float, limit: int) -> Purged:
     """Remove at most `limit` jobs that ended, and as many events that happened, before these times."""
-    ended = select(jobs.c.id).where(jobs.c.finished_at < before_jobs).order_by(jobs.c.finished_at).limit(limit)
+    is_over = (jobs.c.finished_at < before_jobs) & jobs.c.state.in_(sorted(state.value for state in TERMINAL_STATES))
+    ended = select(jobs.c.id).where(is_over).order_by(jobs.c.finished_at).limit(limit)
     removed = connection.execute(jobs.delete().where(jobs.c.id.in_(ended)))
     if removed.rowcount < limit:
         _purge_types(connection, limit)
