@@ -276,10 +276,10 @@ def test_a_cluster_that_once_failed_to_answer_costs_no_lead_while_the_database_i
     w.cluster.observe_failures = 1
     w.clock.advance(1)
     assert w.tick().error
-    read, w.store.renew_lease = w.store.renew_lease, _is_away  # type: ignore[method-assign]
+    renew, w.store.renew_lease = w.store.renew_lease, _is_away  # type: ignore[method-assign]
     w.clock.advance(BLIND_SECONDS_MAX)
     assert w.tick().error
-    w.store.renew_lease = read  # type: ignore[method-assign]
+    w.store.renew_lease = renew  # type: ignore[method-assign]
     assert (w.tick().leading, w.engine.report.error) == (True, None)
 
 

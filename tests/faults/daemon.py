@@ -177,10 +177,8 @@ class Daemon:
         self.due_at = self.true.now()
 
     def _restart(self, fate: Stop | Reconfigure) -> None:
-        self.engine.release()
-        if isinstance(fate, Reconfigure):
-            self.settings = self.settings.model_copy(update={"policy": fate.policy, "engine": fate.engine})
-        self._start()
+        update = {"policy": fate.policy, "engine": fate.engine} if isinstance(fate, Reconfigure) else {}
+        self.start_anew(self.settings.model_copy(update=update))
 
     def _leave(self, fate: Fate) -> Fate:
         self.fate = None

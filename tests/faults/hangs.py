@@ -48,14 +48,12 @@ class HangsEnd:
 
     def _look(self, daemon: "Daemon", worker_id: WorkerId, now: float) -> None:
         process, worker = self._run.cluster.process(worker_id), _wanted(daemon, worker_id)
-        if process is None or not process.alive:
+        may_come_back = worker is not None or job_of(worker_id) in self._run.spoilt.jobs
+        if process is None or not process.alive or not may_come_back:
             del self._hung_since[worker_id]
-            return
-        if worker is None and job_of(worker_id) in self._run.spoilt.jobs:
-            self._hung_since[worker_id] = now
             return
         if worker is None:
-            del self._hung_since[worker_id]
+            self._hung_since[worker_id] = now
             return
         job, settings = daemon.engine.world.active[job_of(worker_id)], daemon.settings.engine
         limit = silence_seconds_max(job, worker, settings)

@@ -1,5 +1,6 @@
 """Absorb observations of workers: processes as the cluster reports them, and their own reports."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -113,12 +114,11 @@ def place_is_gone(changeset: Changeset, worker: Worker) -> str | None:
     two workers that hold a slot, it is that of the one who was given it last. A node that is held shows no slots.
     """
     node, usage = changeset.node(worker.node), changeset.base.usage.get(worker.node)
-    shows_slots = node is not None and node.intent is not NodeIntent.HELD
-    if node is not None and shows_slots and any(slot >= node.slots for slot in worker.slot_ids):
+    shown = node.slots if node is not None and node.intent is not NodeIntent.HELD else math.inf
+    if any(slot >= shown for slot in worker.slot_ids):
         return "its node has no such slots any more"
-    if usage is not None and not worker.shared and not set(usage.held_again).isdisjoint(worker.slot_ids):
-        return "another one has its slots" if _were_given_again(changeset.base, worker) else None
-    return None
+    held_twice = usage is not None and not worker.shared and not set(usage.held_again).isdisjoint(worker.slot_ids)
+    return "another one has its slots" if held_twice and _were_given_again(changeset.base, worker) else None
 
 
 def _were_given_again(world: World, worker: Worker) -> bool:
