@@ -16,7 +16,7 @@ from scheduler.model.queue_tree import chain, nearest
 from scheduler.model.stray import Stray
 from scheduler.model.worker import LeaveReason, Worker
 from scheduler.model.world import World as Snapshot
-from scheduler.policy.capacity.pools import shareable
+from scheduler.policy.capacity.pools import open_to_share, shareable
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.published.rules import RULES
 from scheduler.policy.snapshot.order import Order, Rank
@@ -230,6 +230,8 @@ def _still_fits(before: Job, then: Snapshot, snapshot: Snapshot, order: Order, s
     found = [(snapshot.nodes.get(name), shape) for name, shape in shapes]
     if any(node is None or not node.schedulable or not node.suits(shape) for node, shape in found):
         return False
+    if before.reservation_shared and not _has_different_slots(before, snapshot):
+        return False
     if len({snapshot.nodes[name].gpu_type for name, _ in before.reservation}) > 1:
         return False  # workers of a job are on nodes of one type, and one of these has come to be of another
     job = snapshot.queued[before.id]
@@ -254,6 +256,12 @@ def _still_fits(before: Job, then: Snapshot, snapshot: Snapshot, order: Order, s
         if not _fits(snapshot, name, held[name], not_free(name, *kinds)):
             return False
     return True
+
+
+def _has_different_slots(before: Job, snapshot: Snapshot) -> bool:
+    """Whether every node has as many slots open to share as one worker needs: it is on different ones."""
+    nodes = [snapshot.nodes[name] for name, _ in before.reservation]
+    return all(before.shape.slots <= open_to_share(node, snapshot.crowded.get(node.name, ())) for node in nodes)
 
 
 class _Presence(Enum):

@@ -121,6 +121,20 @@ def test_slots_that_nobody_holds_are_free_for_an_equal_even_if_one_ahead_then_ta
     assert not is_lost_rightly(then(), now((5, 2), ahead)), "an equal took what was held"
 
 
+def test_a_worker_needs_as_many_slots_open_to_share_as_it_has() -> None:
+    """Two of eight shared slots are held for it, and there are two while only one of the four slots is not crowded."""
+
+    def c(*crowded: int, **fields: Any) -> Cluster:
+        shares = Cluster().node("a", 4, oversell=3.0).waiting(2, slots_per_worker=2, oversell=True, **fields)
+        for slot in crowded:
+            shares.crowd("a", slot)
+        return shares
+
+    then = c(0, 1, reservation=((NodeName("a"), 1),), reservation_shared=True)
+    assert is_lost_rightly(then, c(0, 1, 2))
+    assert not is_lost_rightly(then, c(0, 1))
+
+
 def test_a_guarantee_may_shrink_where_nodes_have_more_that_others_claim() -> None:
     """With a slot more elsewhere a job of another queue can run, whose queue claims its guarantee then."""
     for reason, right in ((WaitReason.NOT_GUARANTEED, True), (WaitReason.INSUFFICIENT_SLOTS, False)):
