@@ -1,10 +1,10 @@
 """Rows that cannot be read: those that this process has met, and all of them with what they hold."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, and_, select
+from sqlalchemy import Connection, Row, Select, Table, select, tuple_
 
 from scheduler.model.ids import JobId
 from scheduler.model.unreadable import Unreadable
@@ -13,7 +13,7 @@ from scheduler.store.codec.job_reader import JOB_COLUMNS, jobs_from_rows
 from scheduler.store.codec.job_rows import WORKER_COLUMNS, homeless, worker_from_row, workers_by_job
 from scheduler.store.codec.json_text import members_from_text
 from scheduler.store.codec.reading import Found, SetAside
-from scheduler.store.codec.row_check import RawRow, broken_text
+from scheduler.store.codec.row_check import RawRow
 from scheduler.store.codec.rows import (
     NODE_COLUMNS,
     audit_from_row,
@@ -117,26 +117,46 @@ class Met:
     def look_again(self, connection: Connection) -> tuple[Unreadable, ...]:
         """Those that can be read by now, or are gone; they are met no more."""
         with self._lock:
-            known = list(self._found.items())
-        over = [(key, each) for key, each in known if not _still(connection, each)]
+            known = dict(self._found)
+        by_table: dict[str, list[Found]] = {}
+        for each in known.values():
+            by_table.setdefault(each.row.table, []).append(each)
+        still = {(table, key) for table, found in by_table.items() for key in _still(connection, table, found)}
+        over = known.keys() - still
         with self._lock:
-            for key, _ in over:
+            for key in over:
                 self._found.pop(key, None)
-        return tuple(each.row for _, each in over)
+        return tuple(known[key].row for key in sorted(over))
 
 
-def _still(connection: Connection, found: Found) -> bool:
-    """Whether the row is there and cannot be read. One that cannot be asked for by its key is met again if it is."""
-    if any(isinstance(part, str) and broken_text(part) is not None for part in found.key):
-        return False
+def _still(connection: Connection, name: str, found: Iterable[Found]) -> Iterator[str]:
+    """Which of these rows of one table are there and cannot be read.
+
+    One that cannot be asked for by its key counts as one of them as long as this process lives.
+    """
+    keys: list[tuple[Any, ...]] = []
+    for each in found:
+        if all(map(_can_be_asked_for, each.key)):
+            keys.append(each.key)
+        else:
+            yield each.row.key
     aside = SetAside()
-    if found.row.table == jobs.name:
-        return bool(list(_unread_jobs(connection, aside, found.key[0])))
-    table, query, make = _READ[found.row.table]
-    mine = and_(*(column == value for column, value in zip(table.primary_key.columns, found.key, strict=True)))
-    for _ in aside.read(table, connection.execute(query.where(mine)), make):
+    if name == jobs.name:
+        yield from (each.row.key for each in _unread_jobs(connection, aside, [job_id for (job_id,) in keys]))
+        return
+    table, query, make = _READ[name]
+    for _ in aside.read(table, connection.execute(query.where(tuple_(*table.primary_key.columns).in_(keys))), make):
         pass
-    return bool(aside.rows)
+    yield from (each.key for each in aside.rows)
+
+
+def _can_be_asked_for(part: object) -> bool:
+    """Whether a query can have this part of a key; text that is not UTF-8 it cannot."""
+    try:
+        str(part).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def scan(connection: Connection) -> Iterator[StoredRow]:
@@ -152,12 +172,12 @@ def scan(connection: Connection) -> Iterator[StoredRow]:
                     yield stored_row(aside.rows[0], table, row)
 
 
-def _unread_jobs(connection: Connection, aside: SetAside, job_id: JobId | None = None) -> Iterator[StoredRow]:
-    """All jobs that cannot be read, or this one if it cannot; of one that is gone, only its workers tell."""
+def _unread_jobs(connection: Connection, aside: SetAside, among: Sequence[JobId] | None = None) -> Iterator[StoredRow]:
+    """All jobs that cannot be read, or those of these that cannot; of one that is gone, only its workers tell."""
     live_workers = select(*WORKER_COLUMNS).where(workers.c.live.is_not(None)).order_by(workers.c.ordinal)
     query = select(*JOB_COLUMNS)
-    if job_id is not None:
-        live_workers, query = live_workers.where(workers.c.job_id == job_id), query.where(jobs.c.id == job_id)
+    if among is not None:
+        live_workers, query = live_workers.where(workers.c.job_id.in_(among)), query.where(jobs.c.id.in_(among))
     live = workers_by_job(connection.execute(live_workers), aside)
     gone = set(live)
     names = set(connection.execute(select(nodes.c.name)).scalars())
