@@ -268,7 +268,7 @@ class Engine:
 
     def _follow(self, now: float) -> TickReport:
         """Follow another leader: apply its commits, and look again when its lease may have been outlived."""
-        changed = tuple(self._follower.follow(self._lease_keeper.revision_seen))
+        changed = tuple(self._follower.follow(self._lease_keeper.revision_seen, now))
         wait_seconds = min(self._interval_seconds, self._lease_keeper.outlived_in_seconds())
         return TickReport(
             at=now,

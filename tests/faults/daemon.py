@@ -86,7 +86,7 @@ class Daemon:
         self.board, self.reports = Board(), ReportBox()
         reach = Reach(self.cluster, self.true, self.clock, lambda: self.leads, lambda: self.cut_off)
         self.engine = Engine(
-            self.line,
+            self.line.open(),
             reach,
             self.clock,
             self.settings,

@@ -5,6 +5,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.observation import Observation, WorkerReport
 from scheduler.model.unreadable import Unreadable
 from scheduler.model.world import Changes
+from scheduler.store.queries.unreadable_rows import Met
 from scheduler.store.sqlstore import SqlStore
 from tests.faults.kinds import FailStore
 from tests.invariants.broken import hold
@@ -46,72 +48,17 @@ class Line:
         self.commits = 0
         self.faults: list[FailStore] = []
 
-    def read_lease(self) -> SeenLease:
-        return self._call("read_lease", self._store.read_lease)
-
     def anchor(self) -> Anchor | None:
         """What a daemon that starts goes on from."""
         return self._store.read_lease().anchor
 
-    def acquire_lease(self, holder: str, now: float, ttl_seconds: float, **others: Any) -> Lease | None:
-        def acquire() -> Lease | None:
-            return self._note(self._store.acquire_lease(holder, now, ttl_seconds, **others))
+    def open(self) -> "OpenStore":
+        """The store for a process that starts: on the connections of all, it has met no rows that cannot be read."""
+        mine = copy(self._store)
+        mine._met = Met()
+        return OpenStore(self, mine)
 
-        return self._call("acquire_lease", acquire)
-
-    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float, **others: Any) -> Lease:
-        return self._call("renew_lease", lambda: self._store.renew_lease(lease, now, ttl_seconds, **others))
-
-    def release_lease(self, lease: Lease, **others: Any) -> None:
-        self._store.release_lease(lease, **others)
-
-    def load_world(self) -> StoredWorld:
-        return self._call("load_world", self._store.load_world)
-
-    def load_news(self, since: int) -> StoredNews:
-        return self._call("load_news", lambda: self._store.load_news(since))
-
-    @property
-    def unreadable(self) -> Sequence[Unreadable]:
-        return self._store.unreadable
-
-    def look_again(self) -> Sequence[Unreadable]:
-        return self._call("look_again", self._store.look_again)
-
-    def take_inbox(self, limit: int) -> Inbox:
-        return self._call("take_inbox", lambda: self._store.take_inbox(limit))
-
-    def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
-        return self._call("read_queues", lambda: self._store.read_queues(job_ids))
-
-    def month_so_far(self, first_hour: int) -> MonthSoFar:
-        return self._call("month_so_far", lambda: self._store.month_so_far(first_hour))
-
-    def data_shares_done(self) -> Mapping[JobId, float]:
-        return self._call("data_shares_done", self._store.data_shares_done)
-
-    def commit(self, changes: Changes, lease: Lease, now: float) -> None:
-        self._call("commit", lambda: self._commit(changes, lease, now))
-
-    def rehearse(self, changes: Changes, lease: Lease, now: float) -> None:
-        self._call("rehearse", lambda: self._store.rehearse(changes, lease, now))
-
-    def _commit(self, changes: Changes, lease: Lease, now: float) -> None:
-        deposed = lease.term != self.term
-        try:
-            self._store.commit(changes, lease, now)
-        except StaleWrite as error:
-            hold(not deposed, "LEASE", f"{lease.holder} was stopped in term {lease.term} of {self.term} by: {error}")
-            raise
-        self.commits += 1
-        hold(not deposed, "LEASE", f"{lease.holder} commits in term {lease.term} of {self.term}")
-
-    def _note(self, lease: Lease | None) -> Lease | None:
-        if lease is not None:
-            self.term = lease.term
-        return lease
-
-    def _call(self, method: str, call: Callable[[], _T]) -> _T:
+    def call(self, method: str, call: Callable[[], _T]) -> _T:
         fault = next((fault for fault in self.faults if fault.method == method), None)
         if fault is None:
             return call()
@@ -120,6 +67,76 @@ class Line:
         if fault.written:
             call()
         raise StoreUnavailable(f"{method} fails{', but was carried out' if fault.written else ''}")
+
+
+class OpenStore:
+    """What one process asks of the store."""
+
+    def __init__(self, line: Line, store: SqlStore) -> None:
+        self._line = line
+        self._store = store
+
+    def read_lease(self) -> SeenLease:
+        return self._line.call("read_lease", self._store.read_lease)
+
+    def acquire_lease(self, holder: str, now: float, ttl_seconds: float, **others: Any) -> Lease | None:
+        def acquire() -> Lease | None:
+            return self._note(self._store.acquire_lease(holder, now, ttl_seconds, **others))
+
+        return self._line.call("acquire_lease", acquire)
+
+    def renew_lease(self, lease: Lease, now: float, ttl_seconds: float, **others: Any) -> Lease:
+        return self._line.call("renew_lease", lambda: self._store.renew_lease(lease, now, ttl_seconds, **others))
+
+    def release_lease(self, lease: Lease, **others: Any) -> None:
+        self._store.release_lease(lease, **others)
+
+    def load_world(self) -> StoredWorld:
+        return self._line.call("load_world", self._store.load_world)
+
+    def load_news(self, since: int) -> StoredNews:
+        return self._line.call("load_news", lambda: self._store.load_news(since))
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        return self._store.unreadable
+
+    def look_again(self) -> Sequence[Unreadable]:
+        return self._line.call("look_again", self._store.look_again)
+
+    def take_inbox(self, limit: int) -> Inbox:
+        return self._line.call("take_inbox", lambda: self._store.take_inbox(limit))
+
+    def read_queues(self, job_ids: Sequence[JobId]) -> Mapping[JobId, DataQueue]:
+        return self._line.call("read_queues", lambda: self._store.read_queues(job_ids))
+
+    def month_so_far(self, first_hour: int) -> MonthSoFar:
+        return self._line.call("month_so_far", lambda: self._store.month_so_far(first_hour))
+
+    def data_shares_done(self) -> Mapping[JobId, float]:
+        return self._line.call("data_shares_done", self._store.data_shares_done)
+
+    def commit(self, changes: Changes, lease: Lease, now: float) -> None:
+        self._line.call("commit", lambda: self._commit(changes, lease, now))
+
+    def rehearse(self, changes: Changes, lease: Lease, now: float) -> None:
+        self._line.call("rehearse", lambda: self._store.rehearse(changes, lease, now))
+
+    def _commit(self, changes: Changes, lease: Lease, now: float) -> None:
+        deposed = lease.term != self._line.term
+        try:
+            self._store.commit(changes, lease, now)
+        except StaleWrite as error:
+            what = f"{lease.holder} was stopped in term {lease.term} of {self._line.term} by: {error}"
+            hold(not deposed, "LEASE", what)
+            raise
+        self._line.commits += 1
+        hold(not deposed, "LEASE", f"{lease.holder} commits in term {lease.term} of {self._line.term}")
+
+    def _note(self, lease: Lease | None) -> Lease | None:
+        if lease is not None:
+            self._line.term = lease.term
+        return lease
 
 
 class Reach:

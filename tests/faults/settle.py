@@ -11,11 +11,13 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import TERMINAL_STATES, JobState, WaitReason
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.queue import ANY_GPU
+from scheduler.model.unreadable import Unreadable
 from scheduler.policy.capacity.request import fits_empty
 from scheduler.policy.checks.plan import FIXED_SIZES
 from scheduler.policy.checks.queue_accounts import Accounts
 from scheduler.policy.published.view import fixed_size
 from scheduler.store.records import JobFilter
+from tests.faults.daemon import Daemon
 from tests.invariants.broken import hold
 from tests.invariants.sizes import most_workers
 
@@ -104,6 +106,7 @@ def _restless(run: "Run") -> list[str]:
     found += (f"booking {name} is not over" for name in run.engine.world.bookings)
     found += (f"{node.name} is quarantined" for node in nodes if node.intent is NodeIntent.QUARANTINED)
     found += (f"{node.name} is taken to have what is gone" for node in nodes if _has_more(run, node))
+    found += (f"{daemon.holder} cannot read {rows}" for daemon in run.daemons if (rows := _unreadable(daemon)))
     found += (f"{start.worker_id} runs on {name}" for name, start in run.cluster.alive())
     return found
 
@@ -112,6 +115,11 @@ def _has_more(run: "Run", node: Node) -> bool:
     """Whether capacity that was held when the node lost it still counts: it goes a tick after it was given back."""
     facts = run.cluster.facts(node.name)
     return (node.slots, node.cpus, node.memory_mib) != (facts.slots, facts.cpus, facts.memory_mib)
+
+
+def _unreadable(daemon: Daemon) -> tuple[Unreadable, ...]:
+    """Rows that its world lacks, though all were mended."""
+    return daemon.board.world.unreadable if daemon.board.world is not None else ()
 
 
 def _in_inbox(run: "Run") -> list[object]:

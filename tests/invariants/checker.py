@@ -159,12 +159,13 @@ class InvariantChecker:
         One that was loaded and not `observed` yet may show jobs beside others that were given their slots meanwhile:
         whoever led before could not read their rows.
         """
-        for violation in check_world(snapshot if observed else _without(snapshot, without), at):
+        certain = snapshot if observed else _without(snapshot, without)
+        for violation in check_world(certain, at):
             raise Broken(violation.invariant, violation.detail)
         self._memory_equals_store(snapshot, without)
         self._published_is_allocation(snapshot)
         self._retries_are_failures(snapshot)
-        reservations_fit(snapshot)
+        reservations_fit(certain)
 
     def _moment(self) -> tuple[int, int]:
         """The term, and how many commits there have been."""

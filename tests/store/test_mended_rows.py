@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.engine.board import Known
+from scheduler.engine.board import Board, Known
+from scheduler.engine.leadership.follower import Follower
+from scheduler.engine.leadership.repairs import LOOK_SECONDS
 from scheduler.errors import StoreUnavailable
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
@@ -18,7 +20,7 @@ from tests.http.site import Site
 from tests.store import garbage
 from tests.store.test_unreadable import tick
 
-#: From one look at unreadable rows to the next, and a few ticks more.
+#: Ticks from one look at unreadable rows to the next, and a few more.
 LOOKS = 40
 
 
@@ -101,6 +103,20 @@ def test_a_standby_follows_commit_by_commit_though_a_row_of_a_queue_cannot_be_re
         assert replica.engine.tick().following
     assert loads == 0
     assert [replica.board.known(job_id) is not Known.UNKNOWN for job_id in jobs] == [True] * 5
+
+
+def test_a_standby_serves_a_job_again_whose_row_was_mended(site: Site, replica: Replica, tmp_path: Path) -> None:
+    """No commit tells of it."""
+    job_id = site.job("j", workers=1)
+    site.advance(10)
+    labels = spoilt(site, tmp_path, job_id)
+    board, revision, now = Board(), site.store.read_lease().revision, site.clock.now()
+    follower = Follower(replica.store, board)
+    follower.follow(revision, now)
+    assert board.known(job_id) is Known.UNREADABLE
+    mended(tmp_path, job_id, labels)
+    assert [job.id for job in follower.follow(revision, now + LOOK_SECONDS)] == [job_id]
+    assert board.posting(job_id) is not None
 
 
 def test_a_request_that_cannot_be_read_makes_no_job_unreadable(site: Site, tmp_path: Path) -> None:

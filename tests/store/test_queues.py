@@ -204,6 +204,17 @@ def test_a_queue_takes_so_many_jobs_as_long_as_they_have_not_ended(store: SqlSto
     assert len(store.submit([SPEC], NOW)) == 1
 
 
+def test_a_queue_whose_outer_one_was_deleted_by_hand_takes_jobs(store: SqlStore, database_url: str) -> None:
+    put(store, "lab", max_jobs=1)
+    put(store, "lab/vision", max_jobs=2)
+    with garbage.connected(database_url) as session:
+        session.execute("DELETE FROM queues WHERE path = 'lab'")
+    inside = replace(SPEC, queue="lab/vision")
+    store.submit([inside, inside], NOW)
+    with pytest.raises(LimitReached, match="lab/vision contains 2 jobs"):
+        store.submit([inside], NOW)
+
+
 def test_the_jobs_of_a_queue_are_listed_with_those_of_queues_inside_it(store: SqlStore) -> None:
     for path in ("lab", "lab/vision", "lab/vision/old", "lab_2", "labs"):
         put(store, path)

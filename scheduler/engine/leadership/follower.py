@@ -31,8 +31,10 @@ class Follower:
         #: The newest commit that the world holds.
         self.revision = 0
 
-    def follow(self, revision: int) -> Sequence[Job]:
-        """Catch up to at least this commit; returns the jobs that changed."""
+    def follow(self, revision: int, now: float) -> Sequence[Job]:
+        """Catch up to at least this commit, or load all where a row was mended; returns the jobs that changed."""
+        if self._world is not None and self.repaired(now):
+            self.forget()
         if self._world is not None and revision == self.revision:
             return ()
         return self._catch_up()[1]
@@ -44,7 +46,7 @@ class Follower:
         return world
 
     def repaired(self, now: float) -> bool:
-        """Whether a row that could not be read can be read by now, so that a leader has to load the world again."""
+        """Whether a row that could not be read can be read by now, so that the world has to be loaded again."""
         return self._repairs.found(now)
 
     def forget(self) -> None:

@@ -9,7 +9,7 @@ LOOK_SECONDS = 30.0
 
 
 class Repairs:
-    """Used by the engine that leads; costs nothing as long as every row can be read."""
+    """Costs nothing as long as every row can be read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -126,10 +126,10 @@ def admit(connection: Connection, specs: Sequence[JobSpec]) -> None:
         known = {queue.path: queue for queue in present(connection, SetAside())}
         for path in wanted:
             check_exists(known, path)
-    for path in way:
-        if (max_jobs := known[path].max_jobs) is not None:
-            coming = sum(count for queue, count in wanted.items() if path in ancestry(queue))
-            _check_room(path, max_jobs, _unfinished(connection, path), coming)
+    for queue in (known[path] for path in way if path in known):
+        if queue.max_jobs is not None:
+            coming = sum(count for path, count in wanted.items() if queue.path in ancestry(path))
+            _check_room(queue.path, queue.max_jobs, _unfinished(connection, queue.path), coming)
 
 
 def check_named(connection: Connection, path: str) -> None:
