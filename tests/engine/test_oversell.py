@@ -14,6 +14,7 @@ from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, Runtime
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.observation import SlotLoad
+from tests.poison import HARMS, POINTS, poisoned
 from tests.world import World
 
 ELASTIC = Runtime.ELASTIC
@@ -113,6 +114,22 @@ def test_the_next_is_asked_only_when_it_is_known_that_the_first_was_not_enough(w
     asked = [event.at for event in w.events(EventKind.JOB_SHRANK)]
     gaps = [later - earlier for earlier, later in zip(ended, asked[1:], strict=False)]
     assert all(gap >= w.settings.policy.oversell_cooldown_seconds for gap in gaps)
+
+
+def test_others_leave_a_gpu_that_runs_full_beside_a_worker_of_a_held_job(tmp_path: Path) -> None:
+    w = World(tmp_path, careful=True)
+    owners(w, slots=1, factor=3.0)
+    bad = w.job("bad", oversell=True, behaviour=load(0.1))
+    w.settle()
+    with poisoned(lambda job_id: job_id == bad, POINTS[5], HARMS["raise"]):
+        w.kill_engine()  # the next one looks at every job
+        w.advance(10.0)
+        w.expect(bad, JobState.HELD)
+        sharer = w.job("sharer", oversell=True, behaviour=load(0.4))
+        w.advance(30.0)
+        assert w.expect(sharer, JobState.QUEUED).stop_reason is StopReason.OVERSOLD
+        assert bad in {start.job_id for _, start in w.cluster.alive()}
+    w.close()
 
 
 def test_utilization_is_watched_where_a_limit_is_set(tmp_path: Path) -> None:

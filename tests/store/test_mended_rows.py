@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from scheduler.engine.board import Board, Known
 from scheduler.engine.leadership.follower import Follower
 from scheduler.engine.leadership.repairs import LOOK_SECONDS
+from scheduler.engine.tick import Step
 from scheduler.errors import StoreUnavailable
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
@@ -117,6 +118,33 @@ def test_a_standby_serves_a_job_again_whose_row_was_mended(site: Site, replica: 
     mended(tmp_path, job_id, labels)
     assert [job.id for job in follower.follow(revision, now + LOOK_SECONDS)] == [job_id]
     assert board.posting(job_id) is not None
+
+
+@pytest.mark.parametrize("needs", [{"cpus": 3.0}, {"memory_mib": 800}], ids=["CPUs", "memory"])
+def test_cpus_and_memory_of_a_job_whose_row_is_mended_are_not_given_twice(
+    site: Site, tmp_path: Path, needs: dict[str, Any]
+) -> None:
+    """It had been placed and not started when its row became unreadable, and another job was given its room."""
+    site.node("b", slots=4, cpus=4.0, memory_mib=1000)
+    on_slot_0 = site.job("small", memory_mib=1)
+    site.advance(10)
+    first = site.job("first", **needs)
+    for step in site.engine.steps():
+        if step is Step.COMMITTED:
+            break
+    labels = spoilt(site, tmp_path, first)
+    site.ask_cancel(on_slot_0)
+    for _ in range(10):
+        tick(site)
+    second = site.job("second", **needs)
+    for _ in range(10):
+        tick(site)
+    mended(tmp_path, first, labels)
+    for _ in range(LOOKS):
+        tick(site)
+        assert [start.job_id for _, start in site.cluster.alive()] == [second]
+    assert site.engine.world is not None
+    assert list(site.engine.world.queued) == [first]
 
 
 def test_a_request_that_cannot_be_read_makes_no_job_unreadable(site: Site, tmp_path: Path) -> None:

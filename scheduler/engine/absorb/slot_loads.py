@@ -11,6 +11,7 @@ from scheduler.engine.changeset import Changeset
 from scheduler.model.ids import NodeName
 from scheduler.model.observation import SlotLoad
 from scheduler.model.stray import Stray
+from scheduler.model.worker import Worker
 from scheduler.model.world import CrowdedSlot, World, sharers
 
 #: A slot is well below a limit when this share of the whole is free up to it.
@@ -64,5 +65,9 @@ def _exceeds(load: SlotLoad, settings: PolicySettings, margin: float) -> bool:
 
 def _leaving(world: World) -> set[tuple[NodeName, int]]:
     """Shared slots that a worker was leaving before this tick: the effect of that is not seen yet."""
-    gone = (who for who in sharers(world) if isinstance(who, Stray) or not who.wanted)
-    return {(who.node, slot) for who in gone for slot in who.slot_ids}
+    leavers = (who for who in sharers(world) if _leaves(world, who))
+    return {(who.node, slot) for who in leavers for slot in who.slot_ids}
+
+
+def _leaves(world: World, who: Worker | Stray) -> bool:
+    return not world.goes_on(who) if isinstance(who, Stray) else not who.wanted

@@ -1,7 +1,7 @@
 """Absorb observations of workers: processes as the cluster reports them, and their own reports."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from scheduler import bounds
@@ -15,8 +15,15 @@ from scheduler.engine.state.reports import latest_moment
 from scheduler.model.event import EventKind
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Progress
-from scheduler.model.node import Node, NodeIntent
-from scheduler.model.observation import EndCause, Observation, Phase, WorkerObservation, WorkerReport
+from scheduler.model.node import CPU_EPSILON, Node, NodeIntent
+from scheduler.model.observation import (
+    EndCause,
+    NodeObservation,
+    Observation,
+    Phase,
+    WorkerObservation,
+    WorkerReport,
+)
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.speed import after_report
 from scheduler.model.stray import Stray
@@ -50,7 +57,7 @@ def absorb_job_workers(
             gone = changeset.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "its node is down")
             ended.append(gone)
         else:
-            gone_or_none = _absorb_absence(changeset, worker, uncertain)
+            gone_or_none = _absorb_absence(changeset, worker, observation.nodes.get(worker.node), uncertain)
             if gone_or_none is not None:
                 ended.append(gone_or_none)
     return ended
@@ -82,11 +89,13 @@ def _note(changeset: Changeset, worker: Worker, detail: str) -> Worker:
     return noted
 
 
-def _absorb_absence(changeset: Changeset, worker: Worker, uncertain: Mapping[WorkerId, ActionFailure]) -> Worker | None:
+def _absorb_absence(
+    changeset: Changeset, worker: Worker, node: NodeObservation | None, uncertain: Mapping[WorkerId, ActionFailure]
+) -> Worker | None:
     """Absorb that a worker is absent from its node."""
     if worker.state is not WorkerState.PENDING:
         return changeset.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, "unknown to its node")
-    gone = place_is_gone(changeset, worker)
+    gone = place_is_gone(changeset, worker) or _room_is_gone(changeset.base, worker, node)
     if gone is not None:
         return changeset.end_worker(worker, WorkerState.LOST, _lost_reason(worker), None, gone)
     failure = uncertain.get(worker.id)
@@ -121,14 +130,32 @@ def place_is_gone(changeset: Changeset, worker: Worker) -> str | None:
     return "another one has its slots" if held_twice and _were_given_again(changeset.base, worker) else None
 
 
-def _were_given_again(world: World, worker: Worker) -> bool:
-    """Whether slots of a worker were given to another one later; looks at all active jobs."""
-    others = (each for job in world.active.values() for each in job.all_workers if each.node == worker.node)
-    return any(
-        (worker.created_at, worker.id) < (each.created_at, each.id)
-        for each in others
-        if not each.shared and not set(each.slot_ids).isdisjoint(worker.slot_ids)
+def _room_is_gone(world: World, worker: Worker, node: NodeObservation | None) -> str | None:
+    """As `place_is_gone`, of CPUs and memory: those of a worker that has not started go to the one given them last."""
+    used = world.used(worker.node)
+    short = node is not None and (
+        (worker.cpus > 0 and used.cpus > node.cpus + CPU_EPSILON)
+        or (worker.memory_mib > 0 and used.memory_mib > node.memory_mib)
     )
+    later = short and any(_is_later(each, worker) and each.job_id != worker.job_id for each in _beside(world, worker))
+    return "another one has its CPUs or memory" if later else None
+
+
+def _were_given_again(world: World, worker: Worker) -> bool:
+    """Whether slots of a worker were given to another one later."""
+    return any(
+        _is_later(each, worker) and not each.shared and not set(each.slot_ids).isdisjoint(worker.slot_ids)
+        for each in _beside(world, worker)
+    )
+
+
+def _beside(world: World, worker: Worker) -> Iterator[Worker]:
+    """All workers on its node; looks at all active jobs."""
+    return (each for job in world.active.values() for each in job.all_workers if each.node == worker.node)
+
+
+def _is_later(other: Worker, worker: Worker) -> bool:
+    return (worker.created_at, worker.id) < (other.created_at, other.id)
 
 
 def _takes(node: Node | None, worker: Worker) -> bool:
