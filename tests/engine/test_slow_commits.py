@@ -8,7 +8,7 @@ from sqlalchemy import event
 
 from scheduler.engine.leadership.lease_keeper import LEASE_SECONDS_MAX, WRITES_PER_LEASE
 from scheduler.model.job_state import JobState
-from tests.engine.test_standby import Replica
+from tests.engine.replica import Replica
 from tests.world import World
 
 

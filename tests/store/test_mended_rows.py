@@ -1,6 +1,7 @@
 """Rows that could not be read for a while: all hear of it when they are mended, and nothing is removed meanwhile."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from scheduler.engine.leadership.follower import Follower
 from scheduler.engine.leadership.repairs import LOOK_SECONDS
 from scheduler.engine.tick import Step
 from scheduler.errors import StoreUnavailable
-from scheduler.model.ids import JobId
+from scheduler.model.event import EventKind
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
+from scheduler.model.observation import WorkerReport
 from scheduler.model.queue import Queue
 from scheduler.store.sqlstore import SqlStore
-from tests.engine.test_standby import Replica
+from tests.engine.replica import Replica
 from tests.http.site import Site
 from tests.store import garbage
 from tests.store.test_unreadable import tick
@@ -46,24 +49,20 @@ def written(tmp_path: Path, statement: str, *values: Any) -> Any:
         return session.execute(statement, values).fetchall()
 
 
-def spoilt(site: Site, tmp_path: Path, job_id: JobId) -> str:
-    """Make the job's row unreadable, let the daemon load all anew, and give what was there."""
-    ((labels,),) = written(tmp_path, "SELECT labels FROM jobs WHERE id = ?", job_id)
-    written(tmp_path, "UPDATE jobs SET labels = '[[' WHERE id = ?", job_id)
-    site.engine.forget()
-    assert tick(site).error is None
-    return str(labels)
-
-
-def mended(tmp_path: Path, job_id: JobId, labels: str) -> None:
-    written(tmp_path, "UPDATE jobs SET labels = ? WHERE id = ?", labels, job_id)
+@contextmanager
+def unreadable(site: Site, tmp_path: Path, job_id: JobId) -> Iterator[None]:
+    """The daemon has loaded all anew, and the job's row cannot be read until somebody mends it at the end."""
+    with garbage.unreadable_job(f"sqlite:///{tmp_path / 'world.db'}", job_id):
+        site.engine.forget()
+        assert tick(site).error is None
+        yield
 
 
 def test_a_load_that_fails_after_a_row_was_mended_is_made_again(site: Site, tmp_path: Path) -> None:
     job_id = site.job("j", workers=1)
     site.advance(10)
-    labels = spoilt(site, tmp_path, job_id)
-    mended(tmp_path, job_id, labels)
+    with unreadable(site, tmp_path, job_id):
+        pass
     load = site.store.load_world
 
     def fails_once() -> Any:
@@ -110,14 +109,67 @@ def test_a_standby_serves_a_job_again_whose_row_was_mended(site: Site, replica: 
     """No commit tells of it."""
     job_id = site.job("j", workers=1)
     site.advance(10)
-    labels = spoilt(site, tmp_path, job_id)
-    board, revision, now = Board(), site.store.read_lease().revision, site.clock.now()
-    follower = Follower(replica.store, board)
-    follower.follow(revision, now)
-    assert board.known(job_id) is Known.UNREADABLE
-    mended(tmp_path, job_id, labels)
+    with unreadable(site, tmp_path, job_id):
+        board, revision, now = Board(), site.store.read_lease().revision, site.clock.now()
+        follower = Follower(replica.store, board)
+        follower.follow(revision, now)
+        assert board.known(job_id) is Known.UNREADABLE
     assert [job.id for job in follower.follow(revision, now + LOOK_SECONDS)] == [job_id]
     assert board.posting(job_id) is not None
+
+
+@pytest.mark.parametrize("ended", ["with the node", "by itself"])
+def test_slots_of_a_job_that_cannot_be_read_are_not_held_twice_when_it_is_repaired(
+    site: Site, tmp_path: Path, ended: str
+) -> None:
+    """Its processes end meanwhile, and another job is given their slots."""
+    site.node("a", slots=3)
+    job = site.submit(workers=2)
+    site.advance(10)
+    with unreadable(site, tmp_path, job):
+        if ended == "with the node":
+            site.cluster.lose_node(NodeName("a"))
+            site.cluster.return_node(NodeName("a"), rebooted=True)
+        else:
+            site.cluster.repeat_forgotten = True
+            for _, start in site.cluster.alive():
+                site.cluster.crash(start.worker_id, 1)
+        other = site.submit(workers=2)
+        for _ in range(5):
+            assert tick(site).error is None
+        assert {start.job_id: start.slot_ids for _, start in site.cluster.alive()}[other] in ((0,), (1,))
+    for _ in range(LOOKS):
+        assert tick(site).error is None
+    third = site.submit(priority=5)
+    for _ in range(10):
+        assert tick(site).error is None
+    slots = {start.slot_ids: start.job_id for _, start in site.cluster.alive()}
+    assert slots == {(0,): other, (1,): other, (2,): third}
+    assert site.client.get(f"/v1/jobs/{job}").json()["state"] == "QUEUED"
+
+
+class Refusing:
+    """Takes reports of workers as HTTP does: not of jobs that nobody knows."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def put(self, report: WorkerReport) -> bool:
+        return self._site.board.posting(report.job_id) is not None and self._site.reports.put(report)
+
+
+def test_workers_of_a_job_that_could_not_be_read_for_long_have_time_to_report_again(site: Site, tmp_path: Path) -> None:
+    """Meanwhile their reports are refused, as nobody knows their job."""
+    job = site.job("j", workers=2, heartbeat_seconds=60.0)
+    site.advance(10)
+    with unreadable(site, tmp_path, job):
+        site.cluster.follow(site.board, Refusing(site))
+        for _ in range(100):
+            assert tick(site).error is None
+    for _ in range(LOOKS):
+        assert tick(site).error is None
+    assert site.get(job).retries_used == 0
+    assert not site.events(EventKind.WORKER_ENDED)
 
 
 @pytest.mark.parametrize("needs", [{"cpus": 3.0}, {"memory_mib": 800}], ids=["CPUs", "memory"])
@@ -132,14 +184,13 @@ def test_cpus_and_memory_of_a_job_whose_row_is_mended_are_not_given_twice(
     for step in site.engine.steps():
         if step is Step.COMMITTED:
             break
-    labels = spoilt(site, tmp_path, first)
-    site.ask_cancel(on_slot_0)
-    for _ in range(10):
-        tick(site)
-    second = site.job("second", **needs)
-    for _ in range(10):
-        tick(site)
-    mended(tmp_path, first, labels)
+    with unreadable(site, tmp_path, first):
+        site.ask_cancel(on_slot_0)
+        for _ in range(10):
+            tick(site)
+        second = site.job("second", **needs)
+        for _ in range(10):
+            tick(site)
     for _ in range(LOOKS):
         tick(site)
         assert [start.job_id for _, start in site.cluster.alive()] == [second]

@@ -12,12 +12,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.model.data import DataSet
-from scheduler.model.event import EventKind
 from scheduler.model.export import Export
 from scheduler.model.fixed import FixedGroup
-from scheduler.model.ids import JobId, NodeName
+from scheduler.model.ids import JobId
 from scheduler.model.job import JobSpec
-from scheduler.model.observation import WorkerReport
 from scheduler.model.shape import WorkerShape
 from tests.http.site import Site
 from tests.store import garbage
@@ -144,68 +142,3 @@ def _ways(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in items:
         yield from _ways(part, (*way, key))
-
-
-@pytest.mark.parametrize("ended", ["with the node", "by itself"])
-def test_slots_of_a_job_that_cannot_be_read_are_not_held_twice_when_it_is_repaired(
-    site: Site, tmp_path: Path, ended: str
-) -> None:
-    """Its processes end meanwhile, and another job is given their slots."""
-    site.node("a", slots=3)
-    job = site.submit(workers=2)
-    site.advance(10)
-    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
-        (labels,) = session.execute("SELECT labels FROM jobs").fetchone()
-        session.execute("UPDATE jobs SET labels = '[['")
-    site.engine.forget()
-    if ended == "with the node":
-        site.cluster.lose_node(NodeName("a"))
-        site.cluster.return_node(NodeName("a"), rebooted=True)
-    else:
-        site.cluster.repeat_forgotten = True
-        for _, start in site.cluster.alive():
-            site.cluster.crash(start.worker_id, 1)
-    other = site.submit(workers=2)
-    for _ in range(5):
-        assert tick(site).error is None
-    assert {start.job_id: start.slot_ids for _, start in site.cluster.alive()}[other] in ((0,), (1,))
-    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
-        session.execute("UPDATE jobs SET labels = ? WHERE id = ?", (labels, job))
-    for _ in range(40):
-        assert tick(site).error is None
-    third = site.submit(priority=5)
-    for _ in range(10):
-        assert tick(site).error is None
-    slots = {start.slot_ids: start.job_id for _, start in site.cluster.alive()}
-    assert slots == {(0,): other, (1,): other, (2,): third}
-    assert site.client.get(f"/v1/jobs/{job}").json()["state"] == "QUEUED"
-
-
-class Refusing:
-    """Takes reports of workers as HTTP does: not of jobs that nobody knows."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def put(self, report: WorkerReport) -> bool:
-        return self._site.board.posting(report.job_id) is not None and self._site.reports.put(report)
-
-
-def test_workers_of_a_job_that_could_not_be_read_for_long_have_time_to_report_again(site: Site, tmp_path: Path) -> None:
-    """Meanwhile their reports are refused, as nobody knows their job."""
-    site.node("a", slots=2)
-    job = site.job("j", workers=2, heartbeat_seconds=60.0)
-    site.advance(10)
-    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
-        (labels,) = session.execute("SELECT labels FROM jobs").fetchone()
-        session.execute("UPDATE jobs SET labels = '[['")
-    site.engine.forget()
-    site.cluster.follow(site.board, Refusing(site))
-    for _ in range(100):
-        assert tick(site).error is None
-    with garbage.connected(f"sqlite:///{tmp_path / 'world.db'}") as session:
-        session.execute("UPDATE jobs SET labels = ? WHERE id = ?", (labels, job))
-    for _ in range(40):
-        assert tick(site).error is None
-    assert site.get(job).retries_used == 0
-    assert not site.events(EventKind.WORKER_ENDED)
