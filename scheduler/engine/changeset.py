@@ -62,6 +62,8 @@ class Changeset:
         self.events: list[Event] = list(begun.events)
         self.budgets_told: list[tuple[str, int]] = []
         self.intents_done: list[int] = list(begun.intents_done)
+        #: Jobs that were submitted and cannot be read.
+        self.unread: list[JobId] = []
 
     def job(self, job_id: JobId) -> Job | None:
         """The job as it is now, ended ones of this tick included."""
@@ -286,6 +288,7 @@ class Changeset:
             events=tuple(self.events),
             published=tuple(self._published.values()),
             intents_done=tuple(self.intents_done),
+            unread=tuple(self.unread),
             bookings=tuple(self._bookings.values()),
             ahead_seconds=self.ahead_seconds,
             budgets_told=tuple(self.budgets_told),

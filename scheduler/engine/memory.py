@@ -63,14 +63,16 @@ class Memory:
     def take_over(self, world: World, now: float) -> None:
         """Go on with a world that was loaded. Silence counts anew where it may be that somebody could not be heard.
 
-        Workers of a job that cannot be read are not.
+        Nobody could while the store was away, nor could workers of a job as long as it could not be read.
         """
         self.look_at_everything()
         self.accounts.begin(world)
         self.budgets.begin()
-        mended = self._unreadable - set(world.unreadable)
+        mended = {row.job_id for row in self._unreadable - set(world.unreadable)}
         self._unreadable = frozenset(world.unreadable)
-        if mended or now - self._stored_at > self._away_seconds_max:
+        jobs = (world.active.get(job_id) for job_id in mended if job_id is not None)
+        self.liveness.hear_from(now, (worker for job in jobs if job is not None for worker in job.all_workers))
+        if now - self._stored_at > self._away_seconds_max:
             self.liveness.since = now
 
     def look_at_everything(self) -> None:

@@ -55,6 +55,8 @@ class Changes:
     published: tuple[HostList, ...] = ()
     #: Intents that have been dealt with.
     intents_done: tuple[int, ...] = ()
+    #: Jobs that were submitted and cannot be read: engines that follow are to know that there are such.
+    unread: tuple[JobId, ...] = ()
     bookings: tuple[Booking, ...] = ()
     #: As `World.ahead_seconds`; None: as it was.
     ahead_seconds: float | None = None

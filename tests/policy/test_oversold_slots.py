@@ -74,6 +74,13 @@ def test_a_worker_shares_different_slots_so_it_needs_as_many_that_are_there() ->
     assert c.crowd("a", 0).actions() == []
 
 
+def test_a_job_that_crowded_slots_keep_off_does_not_exceed_the_cluster() -> None:
+    c = full(oversold(2, 3.0)).waiting(2, slots_per_worker=2, oversell=True).crowd("a", 0)
+    assert c.plan().waiting[2].reason is WaitReason.INSUFFICIENT_SLOTS  # type: ignore[index]
+    c.node("a", 2, oversell=3.0, intent=CORDONED)
+    assert c.plan().waiting[2].reason is WaitReason.NODES_UNAVAILABLE  # type: ignore[index]
+
+
 def test_both_halves_draw_on_the_cpus_and_memory_of_the_node() -> None:
     c = oversold(cpus=4.0, memory_mib=10).running(1, {"a": 2}, workers=(2, 2), cpus=1.0, memory_mib=4)
     c.waiting(2, workers=(1, 4), cpus=1.0, memory_mib=1, oversell=True).waiting(3, workers=(1, 1), cpus=1.0)

@@ -14,8 +14,9 @@ from scheduler.engine.leadership.repairs import LOOK_SECONDS
 from scheduler.engine.tick import Step
 from scheduler.errors import StoreUnavailable
 from scheduler.model.event import EventKind
-from scheduler.model.ids import JobId, NodeName
+from scheduler.model.ids import JobId, NodeName, worker_id
 from scheduler.model.intent import IntentKind
+from scheduler.model.job_state import JobState
 from scheduler.model.observation import WorkerReport
 from scheduler.model.queue import Queue
 from scheduler.store.sqlstore import SqlStore
@@ -172,6 +173,28 @@ def test_workers_of_a_job_that_could_not_be_read_for_long_have_time_to_report_ag
     assert not site.events(EventKind.WORKER_ENDED)
 
 
+@pytest.mark.parametrize("needs", [{"cpus": 1.5}, {"memory_mib": 400}], ids=["CPUs", "memory"])
+def test_a_worker_that_ended_meanwhile_is_not_replaced_on_a_node_that_shrank(
+    site: Site, tmp_path: Path, needs: dict[str, Any]
+) -> None:
+    site.node("b", slots=4, cpus=4.0, memory_mib=1000)
+    job_id = site.job("j", workers=(1, 2), **needs)
+    site.advance(10)
+    with unreadable(site, tmp_path, job_id):
+        site.cluster.repeat_forgotten = True
+        site.cluster.crash(worker_id(job_id, 2))
+        for _ in range(3):
+            assert tick(site).error is None
+        site.node("b", slots=4, cpus=2.0, memory_mib=500)
+        for _ in range(3):
+            assert tick(site).error is None
+    for _ in range(LOOKS):
+        assert tick(site).error is None
+        assert [start.worker_id for _, start in site.cluster.alive()] == [worker_id(job_id, 1)]
+    site.expect(job_id, JobState.RUNNING, workers=1)
+    assert not site.events(EventKind.WORKER_REPLACED)
+
+
 @pytest.mark.parametrize("needs", [{"cpus": 3.0}, {"memory_mib": 800}], ids=["CPUs", "memory"])
 def test_cpus_and_memory_of_a_job_whose_row_is_mended_are_not_given_twice(
     site: Site, tmp_path: Path, needs: dict[str, Any]
@@ -196,6 +219,24 @@ def test_cpus_and_memory_of_a_job_whose_row_is_mended_are_not_given_twice(
         assert [start.job_id for _, start in site.cluster.alive()] == [second]
     assert site.engine.world is not None
     assert list(site.engine.world.queued) == [first]
+
+
+def test_a_standby_hears_of_a_job_that_was_unreadable_when_it_came(
+    site: Site, replica: Replica, tmp_path: Path
+) -> None:
+    """It takes the lead after the row was mended, and has never read it."""
+    assert tick(site).error is None
+    assert replica.engine.tick().following
+    job_id = site.job("j", workers=1)
+    with garbage.unreadable_job(f"sqlite:///{tmp_path / 'world.db'}", job_id):
+        assert tick(site).error is None
+        assert replica.engine.tick().following
+        assert replica.board.known(job_id) is Known.UNREADABLE
+    site.engine.release()
+    for _ in range(LOOKS):
+        site.clock.advance(1.0)
+        assert replica.engine.tick().leading
+    assert replica.board.posting(job_id) is not None
 
 
 def test_a_request_that_cannot_be_read_makes_no_job_unreadable(site: Site, tmp_path: Path) -> None:

@@ -45,11 +45,11 @@ def absorb_demands(changeset: Changeset, wanted: Sequence[Demand], settings: Pol
 
 def others_took(changeset: Changeset, worker: Worker) -> bool:
     """Whether foreign processes took the place of a worker that ended in this tick, or its slots are gone or closed."""
-    node, foreign = changeset.node(worker.node), changeset.base.foreign.get(worker.node)
-    if node is not None and node.closed_among(worker.slot_ids):
-        return True
-    if node is None or foreign is None:
+    node, foreign = changeset.node(worker.node), changeset.base.foreign.get(worker.node, NO_FOREIGN)
+    if node is None:
         return False
+    if node.closed_among(worker.slot_ids):
+        return True
     left = left_of(node, changeset.base.used(node.name), foreign)  # beside the worker, too
     return not enough(left, amount_of(worker, node))
 

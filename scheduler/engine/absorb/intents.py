@@ -32,6 +32,8 @@ def absorb_inbox(changeset: Changeset, inbox: Inbox) -> None:
             job = arrived.get(intent.job_id) if intent.job_id is not None else None
             if job is not None:
                 _admit(changeset, job)
+            elif intent.job_id is not None:
+                changeset.unread.append(intent.job_id)
         elif intent.job_id is not None:
             _absorb_job_intent(changeset, intent)
         elif intent.node is not None:

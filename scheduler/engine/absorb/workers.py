@@ -131,14 +131,21 @@ def place_is_gone(changeset: Changeset, worker: Worker) -> str | None:
 
 
 def _room_is_gone(world: World, worker: Worker, node: NodeObservation | None) -> str | None:
-    """As `place_is_gone`, of CPUs and memory: those of a worker that has not started go to the one given them last."""
+    """As `place_is_gone`, of CPUs and memory: of those that have not started, who was given them last comes first."""
     used = world.used(worker.node)
-    short = node is not None and (
-        (worker.cpus > 0 and used.cpus > node.cpus + CPU_EPSILON)
-        or (worker.memory_mib > 0 and used.memory_mib > node.memory_mib)
+    if node is None or (used.cpus <= node.cpus + CPU_EPSILON and used.memory_mib <= node.memory_mib):
+        return None
+    before = [
+        each
+        for each in _beside(world, worker)
+        if each.state is WorkerState.PENDING and each.id != worker.id and not _is_later(each, worker)
+    ]
+    cpus = used.cpus - sum(each.cpus for each in before)
+    memory_mib = used.memory_mib - sum(each.memory_mib for each in before)
+    short = (worker.cpus > 0 and cpus > node.cpus + CPU_EPSILON) or (
+        worker.memory_mib > 0 and memory_mib > node.memory_mib
     )
-    later = short and any(_is_later(each, worker) and each.job_id != worker.job_id for each in _beside(world, worker))
-    return "another one has its CPUs or memory" if later else None
+    return "its node has too few CPUs or too little memory left" if short else None
 
 
 def _were_given_again(world: World, worker: Worker) -> bool:

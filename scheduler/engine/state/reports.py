@@ -73,12 +73,14 @@ class Liveness:
     since: float = 0.0
     #: When nodes were last out of reach; unix seconds.
     cut_off: dict[NodeName, float] = field(default_factory=dict)
+    #: When workers came to be heard whose job could not be read before; unix seconds.
+    heard_from: dict[WorkerId, float] = field(default_factory=dict)
     #: When workers last called about their shards, as far as that was looked up; unix seconds.
     called: dict[WorkerId, float] = field(default_factory=dict)
 
     def could_since(self, worker: Worker) -> float:
         """Since when a report of this worker would have been heard; unix seconds."""
-        return max(self.since, self.cut_off.get(worker.node, 0.0))
+        return max(self.since, self.cut_off.get(worker.node, 0.0), self.heard_from.get(worker.id, 0.0))
 
     def last(self, worker: Worker) -> float:
         """When silence of this worker began to count; unix seconds."""
@@ -91,6 +93,10 @@ class Liveness:
         for job_id, queue in queues.items():
             self.called.update((worker_id(job_id, ordinal), at) for ordinal, at in queue.heard().items())
 
+    def hear_from(self, now: float, workers: Iterable[Worker]) -> None:
+        """Record that these workers can be heard from now on."""
+        self.heard_from.update((worker.id, now) for worker in workers)
+
     def cut_off_from(self, nodes: Iterable[NodeName], now: float) -> None:
         """Record that these nodes are out of reach."""
         self.cut_off.update((name, now) for name in nodes)
@@ -100,6 +106,7 @@ class Liveness:
         self.reports.forget(workers)
         for ended in workers:
             self.called.pop(ended, None)
+            self.heard_from.pop(ended, None)
         for gone in nodes:
             self.cut_off.pop(gone, None)
 
@@ -107,6 +114,7 @@ class Liveness:
         """Drop what was heard of workers."""
         self.reports.clear()
         self.called.clear()
+        self.heard_from.clear()
 
 
 def latest_moment(*moments: float | None) -> float | None:

@@ -6,7 +6,7 @@ ledger, how many workers each node would take, in buckets, so that a placement n
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,12 @@ import numpy.typing as npt
 from scheduler.model.ids import NodeName
 from scheduler.model.job import Placement
 from scheduler.model.job_state import WaitReason
-from scheduler.model.node import Node
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
 from scheduler.policy.capacity.barred_nodes import barred_of
 from scheduler.policy.capacity.ledger import LOG_MAX, Ledger, View
-from scheduler.policy.capacity.pools import Group, open_to_share, shareable, shared_half
+from scheduler.policy.capacity.node_kinds import NodeKind, kinds_of
+from scheduler.policy.capacity.pools import Group
 from scheduler.policy.capacity.resources import NOTHING, Amount, Headroom, Rows, add, fit_in, fit_in_rows, least, needs
 
 #: Workers per node position.
@@ -28,30 +28,6 @@ NodeCounts = dict[int, int]
 SHAPES_MAX = 5_000
 #: Number of changed nodes from which on they are checked together before any is updated by itself.
 MANY = 64
-
-
-@dataclass(slots=True)
-class NodeKind:
-    """Alike halves of nodes: their number, and the positions of those that take new workers."""
-
-    node: Node
-    #: The node without its closed slots.
-    reduced: Node
-    shared: bool
-    #: The most slots that one worker may have there.
-    slots_max: int
-    count: int = 0
-    positions: list[int] = field(default_factory=list)
-
-    def suits(self, shape: WorkerShape) -> bool:
-        if self.shared and not (shape.oversell and shape.slots <= self.slots_max):
-            return False
-        return self.node.suits(shape)
-
-    @property
-    def group(self) -> Group:
-        """The group of workers placed there."""
-        return (self.shared, self.node.gpu_type)
 
 
 class Sites:
@@ -80,7 +56,7 @@ class FeasibleNodes:
     """The nodes that suit one shape."""
 
     def __init__(self, shape: WorkerShape, ledger: Ledger, kinds: Sequence[NodeKind], sites: Sites) -> None:
-        """`kinds` are the kinds of nodes that suit the shape, and `sites` their positions."""
+        """`kinds` are the kinds of nodes that may suit the shape, and `sites` the positions of those that do."""
         self.shape = shape
         #: What one worker needs.
         self.need = needs(shape)
@@ -89,7 +65,9 @@ class FeasibleNodes:
         for kind in kinds:
             fit = kind.node.fits_empty(shape) * kind.count
             everywhere[kind.group] = everywhere.get(kind.group, 0) + fit
-            ready[kind.group] = ready.get(kind.group, 0) + kind.reduced.fits_empty(shape) * len(kind.positions)
+            if kind.suits(shape):
+                fit = kind.reduced.fits_empty(shape) * len(kind.positions)
+                ready[kind.group] = ready.get(kind.group, 0) + fit
         self.matched = bool(everywhere)
         #: The most workers of one group that empty nodes would hold: of all nodes, and of those that take workers.
         self.most_everywhere = max(everywhere.values(), default=0)
@@ -319,7 +297,7 @@ class Places:
 
     def __init__(self, world: World, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._kinds = _kinds(world, ledger)
+        self._kinds = kinds_of(world, ledger)
         self._feasible: dict[WorkerShape, FeasibleNodes] = {}
         #: By the indexes of their kinds and the barred nodes.
         self._sites: dict[tuple[tuple[int, ...], frozenset[NodeName]], Sites] = {}
@@ -327,12 +305,13 @@ class Places:
     def feasible(self, shape: WorkerShape) -> FeasibleNodes:
         feasible = self._feasible.get(shape)
         if feasible is None:
-            suiting = tuple(k for k, kind in enumerate(self._kinds) if kind.suits(shape))
             barred = barred_of(shape)
-            kinds = [self._without(self._kinds[k], barred) for k in suiting]
+            kinds = [self._without(kind, barred) for kind in self._kinds if kind.may_suit(shape)]
+            suiting = tuple(k for k, kind in enumerate(self._kinds) if kind.suits(shape))
             sites = self._sites.get((suiting, barred))
             if sites is None:
-                sites = self._sites[suiting, barred] = Sites(kinds, len(self._ledger.nodes))
+                suited = [kind for kind in kinds if kind.suits(shape)]
+                sites = self._sites[suiting, barred] = Sites(suited, len(self._ledger.nodes))
             feasible = self._feasible[shape] = FeasibleNodes(shape, self._ledger, kinds, sites)
         return feasible
 
@@ -374,26 +353,3 @@ class Places:
         position = self._ledger.position
         held = (self._ledger.spread(position[name], needs(shape, n)) for name, n in placement if name in position)
         return [piece for pieces in held for piece in pieces]
-
-
-def _kinds(world: World, ledger: Ledger) -> list[NodeKind]:
-    """Halves of nodes grouped by kind: what one of a kind can hold, each of them can."""
-    kinds: dict[object, NodeKind] = {}
-    for node in world.nodes.values():
-        _count_in(kinds, NodeKind(node, node.reduced(), False, node.slots), ledger)
-        if node.extra_slots:
-            open_slots = open_to_share(node, world.crowded.get(node.name, ()))
-            half, reduced = shared_half(node), replace(shared_half(node), slots=shareable(node, ()))
-            _count_in(kinds, NodeKind(half, reduced, True, open_slots), ledger)
-    return list(kinds.values())
-
-
-def _count_in(kinds: dict[object, NodeKind], kind: NodeKind, ledger: Ledger) -> None:
-    part = kind.node
-    slots = (part.slots, kind.reduced.slots, kind.slots_max)
-    key = (part.gpu_type, part.labels, *slots, part.cpus, part.memory_mib, kind.shared)
-    kind = kinds.setdefault(key, kind)
-    kind.count += 1
-    position = ledger.position.get(part.name)
-    if position is not None:
-        kind.positions.append(position)

@@ -17,7 +17,8 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.world import World
 from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger, View
-from scheduler.policy.capacity.placement import FeasibleNodes, NodeCounts, NodeKind, Places, Sites
+from scheduler.policy.capacity.node_kinds import NodeKind
+from scheduler.policy.capacity.placement import FeasibleNodes, NodeCounts, Places, Sites
 from scheduler.policy.capacity.pools import Group
 from scheduler.policy.capacity.resources import (
     NOTHING,
@@ -262,7 +263,7 @@ def fits_empty(nodes: Collection[Node], *wanted: tuple[WorkerShape, int]) -> boo
 
     def part(shape: WorkerShape, count: int) -> Part:
         suiting = [(i, node) for i, node in enumerate(nodes) if node.suits(shape)]
-        kinds = [NodeKind(node, node, False, node.slots, 1, [i]) for i, node in suiting]
+        kinds = [NodeKind(node, node, False, node.slots, node.slots, 1, [i]) for i, node in suiting]
         return Part(FeasibleNodes(shape, nowhere, kinds, Sites(kinds, len(nodes))), count)
 
     room = np.array([(node.slots, nano_cpus(node.cpus), node.memory_mib) for node in nodes], np.int64).reshape(-1, 3)

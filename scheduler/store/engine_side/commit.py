@@ -21,6 +21,7 @@ from scheduler.store.engine_side.replaced import replace_unreadable
 from scheduler.store.requests import bookings
 from scheduler.store.requests.shards import DataQueues
 from scheduler.store.sql.bulk_statements import Statements
+from scheduler.store.sql.engine_tables import jobs
 from scheduler.store.sql.sequences import take_ids
 
 
@@ -30,6 +31,8 @@ def commit(
     """Raises `LeaseLost` or `StaleWrite`, after which the transaction must be rolled back."""
     revision = leadership.advance(connection, lease)
     _write_jobs(connection, statements, changes, revision)
+    if changes.unread:
+        connection.execute(jobs.update().where(jobs.c.id.in_(changes.unread)).values(revision=revision))
     statements.upsert_workers.run(connection, [worker_values(worker) for worker in changes.workers])
     told = queues.end_workers(connection, _gone_from_data(changes), now)
     _write_nodes(connection, statements, changes.nodes, revision, now)
