@@ -159,7 +159,7 @@ class Daemon:
         self._access = Access(
             http.token, secret, self._board.nonce_of, http.metrics_token, self._tokens, clock.wall, logins, issued
         )
-        self._audit = AuditTrail(store.add_audit, clock.wall)
+        self._audit = AuditTrail(store.add_audit, clock.wall, clock.monotonic)
         self._metrics = Metrics(self._board, settings.policy.aging_ceilings, self._clock)
         store.measure(self._metrics.stopwatch.transaction)
         self._timers = new_timers()

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 #: Begins every token of a user, so that people and scanners of secrets recognize one.
 TOKEN_PREFIX = "sched_"
+#: Name of the tokens that users get for live pages.
+PAGE_NAME = "page"
 
 
 class Role(StrEnum):
@@ -93,6 +95,11 @@ class UserToken:
     made_from: int | None = None
     #: The queue of its user's jobs that name none; None: as the members of queues say.
     queue: str | None = None
+
+    @property
+    def of_page(self) -> bool:
+        """Whether a user's live page has it."""
+        return self.name == PAGE_NAME and self.created_by == self.user
 
     def why_not(self, now: float) -> str | None:
         """Why it opens nothing now, in one line; None if it does."""

@@ -65,7 +65,7 @@ class Site(World):
             self.clock.wall,
             oidc=None if self.issuer is None else self.issuer.logins,
         )
-        self.audit = AuditTrail(self.store.add_audit, self.clock.wall)
+        self.audit = AuditTrail(self.store.add_audit, self.clock.wall, self.clock.monotonic)
         self.metrics = Metrics(self.board, (), self.clock)
         self.recurring = RecurringJobs(self.store, self.clock, new_timers())
         events_bell = Notifier()

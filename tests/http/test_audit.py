@@ -127,7 +127,7 @@ def test_failures_have_a_limit_for_each_caller_and_take_no_place_from_changes(mo
     monkeypatch.setattr(audit, "CHANGES_MAX", 12)
     written: list[AuditRecord] = []
     now = 1.0
-    trail = AuditTrail(written.extend, lambda: now)
+    trail = AuditTrail(written.extend, lambda: 1.0, lambda: now)
     trail.write()
     for n in range(5):
         trail.add(AuditRecord(1.0, None, "nobody", f"10.0.0.{n}", "GET", "", "", 401))
@@ -152,6 +152,21 @@ def test_failures_have_a_limit_for_each_caller_and_take_no_place_from_changes(mo
     assert [line["left_out"] for line in logs] == [3]
 
 
+@pytest.mark.parametrize("seconds", [-86400.0, 86400.0])
+def test_the_records_of_the_last_hour_are_found_after_the_clock_was_set(
+    guarded: Site, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    guarded.tick()
+    wall = guarded.clock.wall
+    monkeypatch.setattr(guarded.clock, "wall", lambda: wall() + seconds)
+    monkeypatch.setattr(guarded.audit, "_wall", guarded.clock.wall)
+    guarded.tick()
+    job_id = submitted(guarded, guarded.user_header("ann"))
+    since = guarded.clock.wall() - 3600.0
+    assert [record["object"] for record in recorded(guarded, since=since)] == [f"job {job_id}"]
+    assert recorded(guarded, since=guarded.clock.wall() + 1.0) == []
+
+
 @given(st.lists(st.tuples(st.sampled_from([200, 401, 404]), st.sampled_from("xyz"), st.booleans(), st.integers(0, 40))))
 def test_no_request_is_lost_or_counted_twice_by_a_store_that_is_away_now_and_then(
     steps: list[tuple[int, str, bool, int]],
@@ -164,7 +179,7 @@ def test_no_request_is_lost_or_counted_twice_by_a_store_that_is_away_now_and_the
             raise StoreUnavailable("away")
         written.extend(records)
 
-    trail = AuditTrail(write, lambda: now)
+    trail = AuditTrail(write, lambda: now, lambda: now)
     for status, user, away, seconds in steps:  # noqa: B007 - `write` reads `away`
         trail.add(replace(CHANGE, at=now, user=user, status=status))
         now += seconds

@@ -2,6 +2,7 @@
 
 from tests.http.site import Site
 from tests.http.test_hosts import in_background, until_listening
+from tests.http.test_tokens import ADMIN
 
 
 def test_pages_continue_where_the_last_one_ended(site: Site) -> None:
@@ -57,3 +58,14 @@ def test_a_submission_ends_the_wait_for_anything(site: Site) -> None:
 def test_no_news_within_the_wait_gives_an_empty_page(site: Site) -> None:
     start = site.client.get("/v1/events?after=-1").json()["next"]
     assert site.client.get(f"/v1/events?after={start}&wait=0.05").json() == {"events": [], "next": start}
+
+
+def test_who_waits_is_told_nothing_once_the_token_was_revoked(guarded: Site) -> None:
+    ann = guarded.user_header("ann")
+    start = guarded.client.get("/v1/events?after=-1", headers=ann).json()["next"]
+    answer = in_background(lambda: guarded.client.get(f"/v1/events?after={start}&wait=30", headers=ann))
+    until_listening(guarded)
+    assert guarded.client.delete("/v1/tokens/1", headers=ADMIN).status_code == 200
+    guarded.client.post("/v1/jobs", json={"command": ["true"]}, headers=ADMIN)
+    guarded.tick()
+    assert (answer().status_code, "was revoked" in answer().text) == (401, True)

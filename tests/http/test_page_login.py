@@ -1,5 +1,6 @@
 """How a browser logs in to the live page: a code for one use, and a token that ends with its maker's."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from scheduler.http.auth import page_codes
 from scheduler.http.auth.page_codes import CODE_SECONDS, Asker, PageCodes
 from scheduler.http.routes.page_login import PAGE_SECONDS
 from scheduler.model.identity import IdentifiedBy, Identity, Role
+from scheduler.store.requests import tokens
 from tests.http.site import TOKEN, Site
 from tests.http.test_tokens import ADMIN, bearer
 
@@ -73,12 +75,61 @@ def test_strangers_get_no_code_and_guesses_open_nothing(guarded: Site) -> None:
     assert guarded.client.post("/v1/page-tokens", json={}).status_code == 422
 
 
+def test_a_code_opens_nothing_once_its_token_was_revoked(guarded: Site) -> None:
+    code = code_for(guarded, guarded.user_header("ann"))
+    assert guarded.client.delete("/v1/tokens/1", headers=ADMIN).status_code == 200
+    answer = guarded.client.post("/v1/page-tokens", json={"code": code})
+    assert answer.status_code == 401, answer.text
+    assert [token["id"] for token in guarded.client.get("/v1/tokens", headers=ADMIN).json()["tokens"]] == [1]
+
+
+def test_no_token_is_made_from_one_that_another_replica_revoked_just_now(guarded: Site) -> None:
+    code = code_for(guarded, guarded.user_header("ann"))
+    guarded.store.revoke_token(1, guarded.clock.wall())
+    answer = guarded.client.post("/v1/page-tokens", json={"code": code})
+    assert (answer.status_code, "token 1 was revoked, or has expired" in answer.text) == (401, True)
+
+
+def test_one_user_has_so_many_pages_and_keeps_nobody_from_tokens(
+    guarded: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "TOKENS_MAX", 3)
+    ann, bob = (guarded.user_header(user, Role.VIEWER) for user in ("ann", "bob"))
+    pages = [logged_in(guarded, code_for(guarded, ann))["token"] for _ in range(tokens.PAGE_TOKENS_MAX + 2)]
+    opened = [guarded.client.get("/v1/jobs", headers=bearer(page)).status_code for page in pages]
+    assert opened == [401, 401] + [200] * tokens.PAGE_TOKENS_MAX
+    logged_in(guarded, code_for(guarded, bob))
+    third = guarded.client.post("/v1/tokens", json={"user": "eve", "role": "viewer"}, headers=ADMIN)
+    assert third.status_code == 201, third.text
+
+
+def test_the_audit_names_who_logged_in(guarded: Site) -> None:
+    logged_in(guarded, code_for(guarded, guarded.user_header("ann")))
+    guarded.audit.write()
+    records = guarded.client.get("/v1/audit", headers=ADMIN).json()["records"]
+    assert [record["object"] for record in records if record["route"] == "/v1/page-tokens"] == ["login of ann"]
+
+
+def asker(user: str, *, known: bool = True) -> Asker:
+    return Asker(replace(ANN, user=user), None, lambda: known)
+
+
 def test_a_code_is_good_for_a_minute_and_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = PageCodes()
-    early, late = codes.create(ANN, 0.0), codes.create(ANN, 1.0)
+    codes, ann = PageCodes(), asker("ann")
+    early, late = codes.create(ann, 0.0), codes.create(ann, 1.0)
     assert codes.use(early, CODE_SECONDS) is None
-    assert codes.use(late, CODE_SECONDS) == Asker(ANN, None)
+    assert codes.use(late, CODE_SECONDS) == ann
     assert codes.use(late, CODE_SECONDS) is None
+    assert codes.use(codes.create(asker("ann", known=False), 0.0), 1.0) is None
     monkeypatch.setattr(page_codes, "CODES_MAX", 2)
-    first, second, third = (codes.create(ANN, 0.0) for _ in range(3))
-    assert [codes.use(code, 1.0) for code in (first, second, third)] == [None, Asker(ANN, None), Asker(ANN, None)]
+    first, second, third = (codes.create(asker(user), 0.0) for user in "abc")
+    assert [codes.use(code, 1.0) for code in (first, second, third)] == [None, asker("b"), asker("c")]
+
+
+def test_codes_of_one_user_push_out_none_of_another() -> None:
+    codes = PageCodes()
+    of_ann = codes.create(asker("ann"), 0.0)
+    of_bob = [codes.create(asker("bob"), 0.0) for _ in range(2000)]
+    assert codes.use(of_ann, 1.0) == asker("ann")
+    used = [codes.use(code, 1.0) for code in of_bob]
+    assert used == [None] * (2000 - page_codes.CODES_OF_ONE_MAX) + [asker("bob")] * page_codes.CODES_OF_ONE_MAX

@@ -36,6 +36,13 @@ def still_known(request: Request, services: Services) -> bool:
     return not isinstance(found, Stranger)
 
 
+def check_still_known(request: Request, services: Services) -> None:
+    """Raise 401 unless who sent the request, which may have waited since, would be let in now."""
+    found = services.access.identify(authorization_of(request), uid_in(request.scope))
+    if isinstance(found, Stranger):
+        raise refusal_of(found)
+
+
 def unauthorized(message: str) -> Refusal:
     return Refusal(401, ErrorCode.UNAUTHORIZED, message, headers={"www-authenticate": "Bearer"})
 

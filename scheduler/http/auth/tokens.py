@@ -17,8 +17,6 @@ from scheduler.store.records import TokenList
 LOOK_SECONDS = 1.0
 #: Looks between two readings where nothing seems to have changed.
 LOOKS_MAX = 30
-#: Name of the tokens that users get for live pages.
-PAGE_NAME = "page"
 #: Random bytes of a secret.
 SECRET_BYTES = 32
 
@@ -102,7 +100,7 @@ class TokenBook:
 def _by_user(tokens: Iterable[UserToken]) -> dict[str, list[UserToken]]:
     held: dict[str, list[UserToken]] = {}
     for token in tokens:
-        if token.name != PAGE_NAME or token.created_by != token.user:
+        if not token.of_page:
             held.setdefault(token.user, []).append(token)
     return held
 

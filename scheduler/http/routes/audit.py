@@ -63,7 +63,7 @@ def read_audit(
 ) -> Response:
     """Get the newest records of changes and of refused callers. A record appears about a second after its request."""
     count = min(limit, services.settings.http.page_size_max)
-    found = services.store.page_of_audit(since - services.ahead_seconds(), user, before, count)
+    found = services.store.page_of_audit(since, user, before, count)
     view: AuditPageView = {
         "records": [_view(number, record) for number, record in found.records],
         "unreadable": unreadable_views(found.unreadable),

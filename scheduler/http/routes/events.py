@@ -2,11 +2,12 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from scheduler.http.auth.authorize import check_still_known
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
 from scheduler.http.schemas.parameters import SQL_ID_MAX, Limit, Wait
@@ -27,6 +28,7 @@ class EventPage(TypedDict):
 
 @router.get("/v1/events", response_model=EventPage, responses=documented())
 async def list_events(
+    request: Request,
     services: ServicesDep,
     after: Annotated[
         int, Query(ge=-1, le=SQL_ID_MAX, description="Id of the last event seen. -1 returns the newest events only.")
@@ -39,6 +41,8 @@ async def list_events(
     job_id = None if job is None else JobId(job)
     count = min(limit, services.settings.http.page_size_max)
     found = await _read_or_wait(services, after, job_id, count, wait)
+    if wait > 0:
+        check_still_known(request, services)
     page: EventPage = {
         "events": [event_view(event_id, event) for event_id, event in found],
         "next": found[-1][0] if found else max(after, 0),

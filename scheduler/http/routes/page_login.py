@@ -4,17 +4,19 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from scheduler.errors import Conflict
 from scheduler.http.auth.access import bearer
-from scheduler.http.auth.authorize import IdentityDep, authorization_of, unauthorized
+from scheduler.http.auth.authorize import IdentityDep, authorization_of, still_known, unauthorized
 from scheduler.http.auth.page_codes import CODE_SECONDS, Asker
-from scheduler.http.auth.tokens import PAGE_NAME, new_token
+from scheduler.http.auth.tokens import new_token
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.json import JsonResponse
+from scheduler.http.runtime.audit import created
 from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.token_requests import PageLoginRequest
 from scheduler.http.services import Services, ServicesDep
-from scheduler.model.identity import IdentifiedBy
+from scheduler.model.identity import PAGE_NAME, IdentifiedBy
 
 router = APIRouter(tags=["users"])
 #: For browsers, which are nobody yet.
@@ -43,7 +45,8 @@ def create_page_code(request: Request, services: ServicesDep, identity: Identity
     if not services.access.open_to_users:
         # Only the issuer makes tokens of its users: their pages use the one that they have.
         token = bearer(authorization_of(request)).decode() if identity.by is IdentifiedBy.OIDC else None
-        code = services.page_codes.create(identity, services.clock.monotonic(), token)
+        asker = Asker(identity, token, lambda: still_known(request, services))
+        code = services.page_codes.create(asker, services.clock.monotonic())
     view: PageCodeView = {"code": code}
     return JsonResponse(view, status_code=201, headers={"cache-control": "no-store"})
 
@@ -55,13 +58,14 @@ def create_page_code(request: Request, services: ServicesDep, identity: Identity
     responses=documented(409, 413, 415),
     openapi_extra=documented_body("PageLoginRequest"),
 )
-def create_page_token(services: ServicesDep, body: Body) -> Response:
+def create_page_token(request: Request, services: ServicesDep, body: Body) -> Response:
     """Create the token of a live page, for a code. It ends with the token of who asked for the code."""
     wanted = parse_request(PageLoginRequest, body)
     asker = services.page_codes.use(wanted.code, services.clock.monotonic())
     if asker is None:
         raise unauthorized(f"the code was used, or is older than {CODE_SECONDS:g} s: use sched page again")
     token, expires_at = _token_of(services, asker)
+    created(request, f"login of {asker.identity.user or 'an administrator'}")
     view: PageTokenView = {"token": token, "expires_at": expires_at}
     return JsonResponse(view, status_code=201, headers={"cache-control": "no-store"})
 
@@ -86,6 +90,9 @@ def _token_of(services: Services, asker: Asker) -> tuple[str, float | None]:
         made_from=identity.made_from or identity.token_id,
         queue=identity.queue,
     )
-    services.store.add_token(token)
+    try:
+        services.store.add_token(token)
+    except Conflict as error:
+        raise unauthorized(f"{error}: use sched page again") from None
     services.tokens.look_soon()
     return secret, expires_at

@@ -9,7 +9,14 @@ from typing_extensions import TypedDict
 from scheduler import bounds
 from scheduler.engine.board import Known
 from scheduler.errors import Conflict, InvalidInput
-from scheduler.http.auth.authorize import authorization_of, caller_of, may_work, refusal_of, unauthorized
+from scheduler.http.auth.authorize import (
+    authorization_of,
+    caller_of,
+    check_still_known,
+    may_work,
+    refusal_of,
+    unauthorized,
+)
 from scheduler.http.auth.stranger import Stranger
 from scheduler.http.body import Body, documented_body
 from scheduler.http.errors import Refusal, documented
@@ -104,6 +111,7 @@ async def require_reader(request: Request, services: ServicesDep, job_id: JobNum
     dependencies=[Depends(require_reader)],
 )
 async def discover_hosts(
+    request: Request,
     services: ServicesDep,
     job_id: JobNumber,
     wait: Wait = 0.0,
@@ -122,6 +130,8 @@ async def discover_hosts(
     job = JobId(job_id)
     if wait > 0:
         await _wait_for_another(services, job, generation, wait)
+        if not isinstance(caller_of(request), Stranger):
+            check_still_known(request, services)
     answer = services.answers.published(job, as_json=wants_json(accept.encode("latin-1", "replace")))
     if answer is None:
         raise services.answers.refusal(job)

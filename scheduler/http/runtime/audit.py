@@ -85,8 +85,14 @@ class _Failures:
 class AuditTrail:
     """The records that wait to be written. They are added on the event loop, and written on another thread."""
 
-    def __init__(self, write: Callable[[Sequence[AuditRecord]], None], now: Callable[[], float]) -> None:
-        self._write, self._now = write, now
+    def __init__(
+        self,
+        write: Callable[[Sequence[AuditRecord]], None],
+        wall: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`wall` tells when something happened, and `monotonic` how much later something else did."""
+        self._write, self._wall, self._monotonic = write, wall, monotonic
         self._lock = threading.Lock()
         self._waiting: list[AuditRecord] = []
         self._failures = _Failures()
@@ -97,7 +103,7 @@ class AuditTrail:
 
         async def recorded(message: Message) -> None:
             if message["type"] == "http.response.start" and _counts(scope, caller, message["status"]):
-                self.add(_record(scope, caller, message["status"], self._now()))
+                self.add(_record(scope, caller, message["status"], self._wall()))
             await send(message)
 
         return recorded
@@ -113,7 +119,7 @@ class AuditTrail:
     def write(self, *, last: bool = False) -> None:
         """Write what waits; as the `last` time also what is still counted. Raises `StoreError`; it waits on then."""
         with self._lock:
-            self._wait(self._failures.take(self._now(), last=last))
+            self._wait(self._failures.take(self._monotonic(), last=last))
             waiting, self._waiting = self._waiting, []
         try:
             self._write(sorted(waiting, key=lambda record: record.at))
@@ -156,8 +162,7 @@ def _record(scope: Scope, caller: Identity | Stranger, status: int, now: float) 
         address=client[0] if client else "",
         method=scope["method"],
         route=_route(scope),
-        # What a stranger writes is not kept.
-        object="" if isinstance(caller, Stranger) else _object(scope),
+        object=_created(scope) if isinstance(caller, Stranger) else _object(scope),
         status=status,
     )
 
@@ -168,11 +173,17 @@ def _route(scope: Scope) -> str:
 
 def _object(scope: Scope) -> str:
     """What the request is about: what it has created, else what its path names."""
-    found = scope.get(_OBJECT)
-    if found is None:
-        parameters = scope.get("path_params") or {}
-        found = ", ".join(f"{_noun(scope, name)} {value}" for name, value in parameters.items())
-    return "".join(c if c.isprintable() else "?" for c in str(found)[:OBJECT_LENGTH_MAX])
+    parameters = scope.get("path_params") or {}
+    return _created(scope) or _line(", ".join(f"{_noun(scope, name)} {value}" for name, value in parameters.items()))
+
+
+def _created(scope: Scope) -> str:
+    """What the request has created; of a stranger's nothing else is kept, as it may be anything."""
+    return _line(scope.get(_OBJECT, ""))
+
+
+def _line(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text[:OBJECT_LENGTH_MAX])
 
 
 def _noun(scope: Scope, name: str) -> str:

@@ -3,23 +3,37 @@
 from sqlalchemy import ColumnElement, Connection, func, insert, select
 
 from scheduler.errors import Conflict, NotFound
-from scheduler.model.identity import UserToken
+from scheduler.model.identity import PAGE_NAME, UserToken
 from scheduler.store.codec.reading import SetAside
 from scheduler.store.codec.rows import token_from_row
 from scheduler.store.records import TokenList
 from scheduler.store.sql.identity_tables import tokens
 
-#: Most tokens that are valid: every daemon keeps all of them in memory.
+#: Most tokens that are valid, without those of live pages: every daemon keeps all of them in memory.
 TOKENS_MAX = 10_000
+#: Most tokens that the live pages of one user have; with another one, the oldest is removed.
+PAGE_TOKENS_MAX = 20
 _NOT_REVOKED = tokens.c.revoked_at.is_(None)
+_OF_PAGE = (tokens.c.name == PAGE_NAME) & (tokens.c.created_by == tokens.c.user_name)
 _MARK = select(func.count(), func.max(tokens.c.id), func.count(tokens.c.revoked_at)).select_from(tokens)
 
 
 def add(connection: Connection, token: UserToken) -> int:
-    """Store it under a new id, which is returned. Raises `Conflict` where there are too many."""
-    valid = select(func.count()).select_from(tokens).where(_NOT_REVOKED, _unexpired(token.created_at))
-    if connection.execute(valid).scalar_one() >= TOKENS_MAX:
-        raise Conflict(f"there are {TOKENS_MAX:,} tokens already: revoke those that nobody needs")
+    """Store it under a new id, which is returned.
+
+    Raises `Conflict` where there are too many, or where that from which it is made opens nothing any more.
+    """
+    unexpired = _unexpired(token.created_at)
+    if token.made_from is not None:
+        origin = select(tokens.c.id).where(tokens.c.id == token.made_from, _NOT_REVOKED, unexpired)
+        if connection.execute(origin.with_for_update()).first() is None:
+            raise Conflict(f"token {token.made_from} was revoked, or has expired")
+    if token.of_page:
+        _make_room_for_page(connection, token.user)
+    else:
+        valid = select(func.count()).select_from(tokens).where(_NOT_REVOKED, unexpired, ~_OF_PAGE)
+        if connection.execute(valid).scalar_one() >= TOKENS_MAX:
+            raise Conflict(f"there are {TOKENS_MAX:,} tokens already: revoke those that nobody needs")
     row = {
         "user_name": token.user,
         "role": token.role.value,
@@ -33,6 +47,12 @@ def add(connection: Connection, token: UserToken) -> int:
         "queue": token.queue,
     }
     return int(connection.execute(insert(tokens).values(row).returning(tokens.c.id)).scalar_one())
+
+
+def _make_room_for_page(connection: Connection, user: str) -> None:
+    mine = select(tokens.c.id).where(_OF_PAGE, tokens.c.user_name == user).order_by(tokens.c.id.desc())
+    over = list(connection.execute(mine.offset(PAGE_TOKENS_MAX - 1)).scalars())
+    connection.execute(tokens.delete().where(tokens.c.id.in_(over)))
 
 
 def naming(connection: Connection, queue: str, now: float) -> list[tuple[int, str]]:
@@ -54,6 +74,7 @@ def revoke(connection: Connection, token_id: int, now: float) -> None:
     Raises `NotFound`.
     """
     mine = tokens.c.id == token_id
+    connection.execute(select(tokens.c.id).where(mine).with_for_update())  # none is made from it meanwhile
     with_it = mine | (tokens.c.made_from == token_id)
     if connection.execute(tokens.update().where(with_it, _NOT_REVOKED).values(revoked_at=now)).rowcount:
         return
