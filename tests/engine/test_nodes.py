@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.clusters.simulated.process import Behaviour
+from scheduler.model.event import EventKind
 from scheduler.model.ids import NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Runtime
@@ -92,3 +93,11 @@ def test_a_job_whose_nodes_are_of_two_types_by_now_grows_on_those_of_the_first_o
     w.ask(IntentKind.SCALE, job, max_workers=8)
     w.settle()
     assert Counter(worker.node for worker in w.get(job).workers) == {"a": 4, "b": 1, "c": 1}
+
+
+def test_a_node_that_goes_down_and_shrinks_at_once_has_lost_what_it_had(w: World) -> None:
+    w.tick()
+    w.node("a", slots=0, up=False)
+    w.tick()
+    (down,) = w.events(EventKind.NODE_DOWN)
+    assert (down.amount, down.detail) == (4.0, "4 slots")

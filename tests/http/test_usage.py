@@ -58,9 +58,17 @@ def test_sums_are_by_what_is_asked_for(busy: Site) -> None:
 
 
 def test_hours_count_as_a_whole(busy: Site) -> None:
-    view = usage(busy, since=BEGIN + 1.5 * HOUR, until=BEGIN + 2.5 * HOUR)
+    view = usage(busy, since=BEGIN + 1.5 * HOUR, until=BEGIN + 3.5 * HOUR)
     assert (view["since"], view["until"]) == (BEGIN + HOUR, BEGIN + 3 * HOUR)
     assert view["rows"][0]["held_slot_seconds"] == pytest.approx(3 * 2 * HOUR)
+    assert usage(busy, since=BEGIN + 3.5 * HOUR)["until"] == BEGIN + 4 * HOUR
+
+
+@pytest.mark.parametrize("meet", [1.0, 1.5, 2.75])
+def test_ranges_that_meet_add_up_to_the_whole(busy: Site, meet: float) -> None:
+    ranges: list[dict[str, float]] = [{}, {"until": BEGIN + meet * HOUR}, {"since": BEGIN + meet * HOUR}]
+    whole, first, second = (usage(busy, **each)["rows"][0]["held_slot_seconds"] for each in ranges)
+    assert first + second == pytest.approx(whole)
 
 
 def test_hours_are_those_of_peoples_clocks(busy: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,8 +116,9 @@ def _take_facts(changeset: Changeset, before: Node | None, seen: NodeObservation
         return
     changeset.put_node(after)
     if after.health is not before.health:
-        kind = EventKind.NODE_UP if after.health is NodeHealth.UP else EventKind.NODE_DOWN
-        _tell(changeset, kind, seen.name, f"{after.slots} slots", after.slots)
+        up = after.health is NodeHealth.UP
+        slots = after.slots if up else before.slots  # it is these that come or go
+        _tell(changeset, EventKind.NODE_UP if up else EventKind.NODE_DOWN, seen.name, f"{slots} slots", slots)
     elif after.slots != before.slots and after.health is NodeHealth.UP:
         detail = f"{before.slots} -> {after.slots} slots"
         _tell(changeset, EventKind.NODE_RESIZED, seen.name, detail, after.slots - before.slots)

@@ -69,7 +69,7 @@ def show_usage(
             ge=0,
             le=TIME_MAX,
             allow_inf_nan=False,
-            description="End in Unix seconds (default: now); an hour that it is in counts as a whole.",
+            description="End in Unix seconds; its hour does not count (default: now, with the present hour).",
         ),
     ] = None,
     by: Annotated[
@@ -80,10 +80,11 @@ def show_usage(
     """Get the slot-seconds that accounts held, were lent and lost in whole hours, by queue, user, GPU type or job."""
     keys = _keys(by)
     now, ahead_seconds = services.clock.now(), services.booked_ahead_seconds()
-    end = now + ahead_seconds if until is None else until
-    span = Span(math.floor(since / HOUR_SECONDS), math.ceil(end / HOUR_SECONDS), now)
+    # Both ends are rounded alike, so that no hour counts in two ranges that meet.
+    last = math.ceil((now + ahead_seconds) / HOUR_SECONDS) if until is None else math.floor(until / HOUR_SECONDS)
+    span = Span(math.floor(since / HOUR_SECONDS), last, now)
     if span.first >= span.last:
-        raise InvalidInput("since", "must be before the end of the range, and not in the future")
+        raise InvalidInput("since", "must be in an earlier hour than the end of the range, and not in the future")
     if "job" in keys and span.last - span.first > JOB_HOURS_MAX:
         raise InvalidInput("since", f"by job, a range must be at most {JOB_HOURS_MAX // 24} days long")
     with services.compute_slot.turn(TURN_SECONDS):

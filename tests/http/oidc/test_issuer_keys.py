@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.errors import IssuerError
 from scheduler.http.auth.oidc import logins
-from scheduler.http.auth.oidc.keys import BELIEVED_SECONDS, REFETCH_SECONDS
+from scheduler.http.auth.oidc.keys import BELIEVED_SECONDS, REFETCH_SECONDS, IssuerKeys
 from tests.eventually import eventually
 from tests.http.oidc.lab import ADMIN, Lab, bearer, lab_at
 from tests.issuer import Issuer, SigningKey
@@ -37,6 +38,16 @@ def test_no_stranger_makes_the_daemon_ask_without_limit(lab: Lab) -> None:
     lab.refused(bearer(made_up.sign(lab.claims())))
     lab.refused(bearer(made_up.sign(lab.claims())))
     assert len(lab.issuer.asked) == 4
+
+
+def test_who_asks_again_at_once_is_told_that_the_issuer_failed() -> None:
+    def away() -> list[object]:
+        raise IssuerError("connection refused")
+
+    keys = IssuerKeys(away, lambda: 0.0)
+    for _ in range(2):
+        with pytest.raises(IssuerError, match="connection refused"):
+            keys.fetch()
 
 
 def test_while_the_issuer_does_not_answer_all_others_are_served_and_it_is_asked_once(lab: Lab) -> None:

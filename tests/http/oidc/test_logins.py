@@ -11,8 +11,8 @@ from scheduler.config import OidcSettings
 from scheduler.daemon.issuer import open_issuer
 from scheduler.errors import ConfigError
 from scheduler.http.auth.oidc.claims import LEEWAY_SECONDS
-from scheduler.http.auth.tokens import NO_TOKENS, PAGE_NAME, new_token
-from scheduler.model.identity import Role
+from scheduler.http.auth.tokens import NO_TOKENS, new_token
+from scheduler.model.identity import PAGE_NAME, Role
 from scheduler.model.ids import JobId
 from tests.http.oidc.lab import ADMIN, Lab, bearer, lab_at
 from tests.http.test_live import Stream

@@ -80,9 +80,14 @@ class IssuerKeys:
         return self._tried_at is None or self._now() - self._tried_at >= REFETCH_SECONDS
 
     def fetch(self) -> None:
-        """Ask the issuer, unless that was done a moment ago. Raises `IssuerError`; what was read before stays then."""
+        """Ask the issuer, unless that was done a moment ago. Raises `IssuerError`; what was read before stays then.
+
+        Where it was done a moment ago and failed, that is its error.
+        """
         with self._fetching:
             if not self.due():
+                if self.trouble is not None:
+                    raise IssuerError(self.trouble)
                 return
             self._tried_at = self._now()
             try:
