@@ -159,7 +159,7 @@ def test_watched_jobs_are_drawn_under_the_utilization(
 ) -> None:
     looks = iter([True, True, False])
     session = Session(url=daemon.url)
-    watch_jobs(session, lambda: _Found([], [], False), interval_seconds=0.0, go_on=lambda: next(looks))
+    watch_jobs(session, lambda: _Found([], [], [], False), interval_seconds=0.0, go_on=lambda: next(looks))
     session.close()
     assert "in the last hour" in capsys.readouterr().out
 

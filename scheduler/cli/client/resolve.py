@@ -65,15 +65,16 @@ def job_id(client: Client, text: str) -> int:
         raise UserError('JOB is empty: give an id or a name (see "sched list")')
     live = _named(client, text, {"state": LIVE_STATES, "limit": _LISTED_MAX + 1})
     if len(live) > 1:
-        ids = ", ".join(str(job["id"]) for job in live[:_LISTED_MAX])
+        ids = ", ".join(map(str, live[:_LISTED_MAX]))
         more = " and more" if len(live) > _LISTED_MAX else ""
         raise UserError(f"{text!r} is the name of several jobs ({ids}{more}): use an id")
     found = live or _named(client, text, {"limit": 1, "order": "desc"})
     if not found:
         raise NotFound(f'job {text!r} not found: "sched list --all" shows all jobs')
-    return int(found[0]["id"])
+    return found[0]
 
 
-def _named(client: Client, name: str, params: dict[str, Any]) -> list[dict[str, Any]]:
-    page: dict[str, list[dict[str, Any]]] = client.get("/v1/jobs", {"name": name, **params})
-    return page["jobs"]
+def _named(client: Client, name: str, params: dict[str, Any]) -> list[int]:
+    """Ids of jobs of this name, also of those that cannot be read: what is asked of them says why."""
+    page = client.get("/v1/jobs", {"name": name, **params})
+    return sorted([*(job["id"] for job in page["jobs"]), *(int(row["key"]) for row in page["unreadable"])])

@@ -22,6 +22,8 @@ from scheduler.model.queue import ROOT, ancestry
 from scheduler.model.queue_tree import unknown_queue
 from scheduler.model.words import counted
 
+View = dict[str, Any]
+
 _PAGE = 500
 
 
@@ -58,14 +60,15 @@ class Chosen:
 
         Raises `NotFound` where there are none and no such queue: jobs may outlive the one that they were in.
         """
-        found, more = _newest(client, self._query(), self.limit)
+        jobs, unreadable, more = _newest(client, self._query(), self.limit)
         recurring = [] if self.states or self.labels else _recurring(client, self._named())
-        if self.queue is not None and not found and not recurring:
+        found = _Found(jobs, recurring, unreadable, more)
+        if self.queue is not None and found.nothing:
             _check_queue(client, self.queue)
-        return _Found(found, recurring, more)
+        return found
 
-    def _query(self) -> dict[str, Any]:
-        query: dict[str, Any] = {"order": "desc"}
+    def _query(self) -> View:
+        query: View = {"order": "desc"}
         if self.states:
             query["state"] = [state.value for state in self.states]
         elif not self.everything:
@@ -100,20 +103,32 @@ def list_jobs(
         return
     found = chosen.look(session.client)
     if session.json:
-        emit_json({"jobs": found.jobs, "recurring": found.recurring})
-    elif not found.jobs and not found.recurring:
-        all_states = chosen.everything or chosen.states
-        note("no jobs" if all_states else 'no active jobs: "sched list --all" shows those that have ended')
+        emit_json({"jobs": found.jobs, "recurring": found.recurring, "unreadable": found.unreadable})
     else:
-        show(job_table(found.jobs, found.recurring, session.clock.now()))
-        if found.more:
-            note(f"{counted(chosen.limit, 'job')} shown, the newest: use --limit for more")
+        _show_found(found, session.clock.now(), all_states=bool(chosen.everything or chosen.states))
+    if found.more:
+        note(f"{counted(chosen.limit, 'job')} shown, the newest: use --limit for more")
 
 
 class _Found(NamedTuple):
-    jobs: list[dict[str, Any]]
-    recurring: list[dict[str, Any]]
+    jobs: list[View]
+    recurring: list[View]
+    #: Rows of the jobs that cannot be read from the database.
+    unreadable: list[View]
     more: bool
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.jobs or self.recurring or self.unreadable)
+
+
+def _show_found(found: _Found, now: float, *, all_states: bool) -> None:
+    for row in found.unreadable:
+        note(f"job {row['key']} cannot be read: {row['reason']}")
+    if found.nothing:
+        note("no jobs" if all_states else 'no active jobs: "sched list --all" shows those that have ended')
+    elif found.jobs or found.recurring:
+        show(job_table(found.jobs, found.recurring, now))
 
 
 def watch_jobs(
@@ -136,14 +151,16 @@ def watch_jobs(
         rows = max(5, height - 3 - len(found.recurring))
         hidden = len(found.jobs) - rows
         above = f"   {hidden} older jobs not shown" if hidden > 0 else ""
+        above += f"   {counted(len(found.unreadable), 'job')} cannot be read" if found.unreadable else ""
         return Group(Text(recent.line() + above), job_table(found.jobs[-rows:], found.recurring, now))
 
     redraw(draw, interval_seconds=interval_seconds, screen=screen, go_on=go_on)
 
 
-def _newest(client: Client, query: dict[str, Any], limit: int) -> tuple[list[dict[str, Any]], bool]:
-    """The newest `limit` jobs in ascending order, and whether there are more."""
-    found: list[dict[str, Any]] = []
+def _newest(client: Client, query: View, limit: int) -> tuple[list[View], list[View], bool]:
+    """The newest `limit` jobs in ascending order, rows among them that cannot be read, and whether there are more."""
+    found: list[View] = []
+    unreadable: list[View] = []
     after: Any = None
     while len(found) < limit:
         page = client.get(
@@ -151,10 +168,11 @@ def _newest(client: Client, query: dict[str, Any], limit: int) -> tuple[list[dic
             {**query, "limit": min(_PAGE, limit - len(found)), **({"after": after} if after is not None else {})},
         )
         found += page["jobs"]
+        unreadable += page["unreadable"]
         after = page["next"]
-        if after is None or not page["jobs"]:
+        if after is None:
             break
-    return found[::-1], after is not None
+    return found[::-1], unreadable[::-1], after is not None
 
 
 def _check_queue(client: Client, path: str) -> None:
@@ -163,9 +181,9 @@ def _check_queue(client: Client, path: str) -> None:
         raise NotFound(unknown_queue(path, paths))
 
 
-def _recurring(client: Client, wanted: dict[str, str]) -> list[dict[str, Any]]:
+def _recurring(client: Client, wanted: dict[str, str]) -> list[View]:
     """Recurring jobs of this name, user and queue, as far as these are given."""
-    every: list[dict[str, Any]] = client.get("/v1/recurring")["recurring"]
+    every: list[View] = client.get("/v1/recurring")["recurring"]
 
     def chosen(each: dict[str, Any]) -> bool:
         same = all(wanted.get(key) in (None, each[key]) for key in ("name", "user"))
