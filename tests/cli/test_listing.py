@@ -59,3 +59,14 @@ def test_the_name_of_a_job_that_cannot_be_read_means_that_job(site: Site, asked:
     asked("show", "same").failed(7, f"jobs {bad}: ", "the row cannot be read")
     other = site.submit(name="same")
     asked("cancel", "same").failed(2, f"'same' is the name of several jobs ({bad}, {other}): use an id")
+
+
+def test_a_list_that_is_cut_says_so_in_every_format(site: Site, asked: Sched) -> None:
+    for name in ("one", "two", "three"):
+        site.submit(name=name)
+    said = "2 jobs shown, the newest: use --limit for more\n"
+    assert asked("list", "--limit", "2").ok().err == said
+    cut = asked("list", "--limit", "2", "-o", "json").ok()
+    assert (len(cut.document["jobs"]), cut.document["more"], cut.err) == (2, True, said)
+    whole = asked("list", "--limit", "3", "-o", "json").ok()
+    assert (len(whole.document["jobs"]), whole.document["more"], whole.err) == (3, False, "")

@@ -103,7 +103,7 @@ def list_jobs(
         return
     found = chosen.look(session.client)
     if session.json:
-        emit_json({"jobs": found.jobs, "recurring": found.recurring, "unreadable": found.unreadable})
+        emit_json(found._asdict())
     else:
         _show_found(found, session.clock.now(), all_states=bool(chosen.everything or chosen.states))
     if found.more:
@@ -115,6 +115,7 @@ class _Found(NamedTuple):
     recurring: list[View]
     #: Rows of the jobs that cannot be read from the database.
     unreadable: list[View]
+    #: Whether there are older jobs.
     more: bool
 
     @property
@@ -162,17 +163,17 @@ def _newest(client: Client, query: View, limit: int) -> tuple[list[View], list[V
     found: list[View] = []
     unreadable: list[View] = []
     after: Any = None
-    while len(found) < limit:
+    while len(found) <= limit:
         page = client.get(
             "/v1/jobs",
-            {**query, "limit": min(_PAGE, limit - len(found)), **({"after": after} if after is not None else {})},
+            {**query, "limit": min(_PAGE, limit + 1 - len(found)), **({"after": after} if after is not None else {})},
         )
         found += page["jobs"]
         unreadable += page["unreadable"]
         after = page["next"]
         if after is None:
             break
-    return found[::-1], unreadable[::-1], after is not None
+    return found[:limit][::-1], unreadable[::-1], len(found) > limit
 
 
 def _check_queue(client: Client, path: str) -> None:
