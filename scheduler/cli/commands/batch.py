@@ -16,16 +16,23 @@ Key = int | str
 def ask_each(session: Session, texts: list[str], ask: Callable[[str], Key], told: Callable[[Key], str]) -> None:
     """Ask for each text and say what was accepted; ends with the first refusal's exit status.
 
-    JSON: `{"accepted": [ids or names], "refused": [{"name", "message"}]}`.
+    JSON: `{"accepted": [ids or names], "refused": [{"name", "message"}]}`. Where the daemon goes away, the rest is not
+    asked and counts as refused, and `Unreachable` is raised.
     """
     accepted: list[Key] = []
     refused: list[dict[str, Any]] = []
     status = Exit.OK
+    gone: Unreachable | None = None
     for text in dict.fromkeys(texts):
+        if gone is not None:
+            refused.append({"name": text, "message": f"not asked: {gone}"})
+            continue
         try:
             key = ask(text)
-        except Unreachable:
-            raise
+        except Unreachable as error:
+            gone = error
+            refused.append({"name": text, "message": str(error)})
+            continue
         except SchedulerError as error:
             note(f"sched: {error}")
             refused.append({"name": text, "message": str(error)})
@@ -36,5 +43,7 @@ def ask_each(session: Session, texts: list[str], ask: Callable[[str], Key], told
             say(told(key))
     if session.json:
         emit_json({"accepted": accepted, "refused": refused})
+    if gone is not None:
+        raise gone
     if status:
         raise typer.Exit(status)
