@@ -1,6 +1,8 @@
 """report, and the views that are drawn again and again."""
 
+import os
 import re
+import subprocess
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -98,6 +100,22 @@ def test_the_page_has_plots_and_needs_nothing_else(sched: Sched, daemon: Daemon,
     sched("report", "--html", str(tmp_path / "no" / "where.html")).failed(2, "--html")
     sched("report", "--html", str(tmp_path)).failed(2, "is a directory")
     sched("report", "--html", ".").failed(2, "is a directory")
+
+
+def test_a_page_is_written_to_what_the_file_is(sched: Sched, tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "report.html", tmp_path / "newest.html", tmp_path / "pipe"
+    link.symlink_to(target)
+    for _ in range(2):
+        sched("report", "--since", "1h", "--html", str(link)).ok()
+        assert link.is_symlink()
+        assert target.read_text().startswith("<!doctype html>")
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
+        sched("report", "--since", "1h", "--html", str(pipe)).ok()
+        said, _ = reader.communicate(timeout=60)
+    assert pipe.is_fifo()
+    assert said.startswith("<!doctype html>")
+    assert sorted(each.name for each in tmp_path.glob("*.html*")) == ["newest.html", "report.html"]
 
 
 VIEW = {

@@ -66,13 +66,24 @@ def _write(path: Path, view: View) -> None:
     if path.is_dir():
         raise UserError(f"--html: {path} is a directory: give the name of a file")
     text = page(view, missing(view))
+    try:
+        if path.exists() and not path.is_file():  # a pipe or device, which stays what it is
+            path.write_text(text, encoding="utf-8")
+        else:
+            _replace(Path(os.path.realpath(path)), text)
+    except OSError as error:
+        raise UserError(f"--html: {path}: {error.strerror or error}") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write the file as a whole, or not at all."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text, encoding="utf-8")
         beside.replace(path)
-    except OSError as error:
+    except OSError:
         beside.unlink(missing_ok=True)
-        raise UserError(f"--html: {path}: {error.strerror or error}") from None
+        raise
 
 
 def _show(view: View) -> None:
