@@ -1,5 +1,6 @@
 """Following the output of a job over changes of its rank 0."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from scheduler.cli.client.client import Client
 from scheduler.cli.client.connection import Connection
-from scheduler.cli.client.follow import Piece, follow_log, wait_for_end
+from scheduler.cli.client.follow import JsonLines, Piece, follow_log, wait_for_end
 from scheduler.model.fixed import FixedGroup
 from tests.http.site import Site
 from tests.http.test_logs import write
@@ -107,3 +108,22 @@ def test_an_end_that_history_tells_of_before_a_standby_has_seen_it_is_not_waited
         each.close()
     assert view["state"] == "CANCELLED"
     assert client.asked == [f"/v1/jobs/{job}", "/v1/events", *[f"/v1/jobs/{job}"] * 2]
+
+
+def test_characters_that_two_pieces_share_are_whole_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    snow, half = "\u2603".encode(), "\u00fc".encode()[:1]
+    lines = JsonLines()
+    for piece in (
+        Piece("1-1", 3, b"a" + snow[:2]),
+        Piece("1-1", 5, snow[2:] + half),
+        Piece("1-2", 1, half),
+    ):
+        lines.write(piece)
+    lines.end()
+    assert [tuple(json.loads(line).values()) for line in capsys.readouterr().out.splitlines()] == [
+        ("1-1", 1, "a"),
+        ("1-1", 4, "\u2603"),
+        ("1-1", 5, "\ufffd"),
+        ("1-2", 0, ""),
+        ("1-2", 1, "\ufffd"),
+    ]

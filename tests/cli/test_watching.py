@@ -45,6 +45,15 @@ def test_logs_longer_than_a_page_come_whole(sched: Sched, daemon: Daemon) -> Non
     assert sched("logs", str(job), "-n", "20000").ok().out.splitlines() == lines[-20000:]
 
 
+def test_logs_as_json_hold_each_character_whole(sched: Sched, daemon: Daemon) -> None:
+    job = submitted(sched, "umlauts", command=f'{sys.executable} -c \'print("a" + "\\u00fc" * 200000)\'')
+    until(daemon, job, "SUCCEEDED")
+    pieces = [json.loads(line) for line in sched("logs", str(job), "-o", "json").ok().out.splitlines()]
+    assert len(pieces) > 1
+    assert "".join(piece["text"] for piece in pieces) == "a" + "\u00fc" * 200000 + "\n"
+    assert pieces[-1]["offset"] == 400002
+
+
 def test_events_tell_what_happened_in_order(sched: Sched, daemon: Daemon) -> None:
     job = submitted(sched, "eventful", command="true")
     until(daemon, job, "SUCCEEDED")

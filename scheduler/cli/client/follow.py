@@ -2,6 +2,7 @@
 
 import sys
 import time
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
@@ -226,9 +227,26 @@ def write_plain(piece: Piece) -> None:
     sys.stdout.buffer.flush()
 
 
-def write_json(piece: Piece) -> None:
-    """One JSON object a line."""
-    emit_json({"worker": piece.worker, "offset": piece.offset, "text": piece.data.decode(errors="replace")})
+class JsonLines:
+    """Pieces as JSON, one object a line. A character that a later piece ends is a part of that one."""
+
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._last: Piece | None = None
+
+    def write(self, piece: Piece) -> None:
+        if self._last is not None and self._last.worker != piece.worker:
+            self.end()
+        self._last = piece
+        text = self._decoder.decode(piece.data)
+        begun, _ = self._decoder.getstate()
+        emit_json({"worker": piece.worker, "offset": piece.offset - len(begun), "text": text})
+
+    def end(self) -> None:
+        """Write what was begun of a character that nothing ended."""
+        text = self._decoder.decode(b"", final=True)
+        if self._last is not None and text:
+            emit_json({"worker": self._last.worker, "offset": self._last.offset, "text": text})
 
 
 def write_log_aside(piece: Piece) -> None:

@@ -1,12 +1,13 @@
 """`sched logs`: what a worker wrote."""
 
 import re
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from scheduler.cli.client.client import Client
-from scheduler.cli.client.follow import Piece, follow_log, read_log, read_piece, write_json, write_plain
+from scheduler.cli.client.follow import JsonLines, Piece, follow_log, read_log, read_piece, write_plain
 from scheduler.cli.client.resolve import JobArgument, job_id
 from scheduler.cli.command import WATCH, Session, command
 
@@ -34,15 +35,25 @@ def logs(
     number = job_id(client, job)
     if worker is not None and worker.isdecimal():
         worker = f"{number}-{worker}"
-    write = write_json if session.json else write_plain
-    if tail is not None:
-        last = _last_lines(client, number, worker, tail)
+    if not session.json:
+        _write(client, number, worker, tail, write_plain, follow=follow)
+        return
+    lines = JsonLines()
+    try:
+        _write(client, number, worker, tail, lines.write, follow=follow)
+    finally:
+        lines.end()
+
+
+def _write(
+    client: Client, number: int, worker: str | None, tail: int | None, write: Callable[[Piece], None], *, follow: bool
+) -> None:
+    last = None if tail is None else _last_lines(client, number, worker, tail)
+    if last is not None:
         write(last)
-        if follow:
-            follow_log(client, number, worker, write, after=last)
-    elif follow:
-        follow_log(client, number, worker, write)
-    else:
+    if follow:
+        follow_log(client, number, worker, write, after=last)
+    elif last is None:
         for piece in read_log(client, number, worker):
             write(piece)
 
