@@ -3,6 +3,7 @@
 import errno
 import os
 import sys
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
 from scheduler.cli.client.discovery import print_hosts_at_once
@@ -25,6 +26,7 @@ def app() -> NoReturn:
 def run(arguments: list[str] | None = None) -> int:
     """Run one command line (default: this process's) and return its exit status; no error goes further up."""
     words = sys.argv[1:] if arguments is None else arguments
+    _make_writable()
     try:
         status = Exit.OK if print_hosts_at_once(words) else _run_command(words)
         sys.stdout.flush()
@@ -38,6 +40,16 @@ def run(arguments: list[str] | None = None) -> int:
         return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
+
+
+def _make_writable() -> None:
+    """Let stdout and stderr take every text, where they are closed, or of an encoding that lacks some characters."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:

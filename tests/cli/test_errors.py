@@ -15,6 +15,7 @@ from scheduler.cli.exits import Exit, status_of
 from scheduler.errors import ClusterError, Conflict, InvalidInput, NotFound, StoreUnavailable
 from tests.cli.calls import Call
 from tests.daemon import ROOT, Daemon, running_daemon
+from tests.http.site import Site
 
 Sched = Callable[..., Call]
 TOKEN = "a-token-of-the-users"
@@ -241,6 +242,38 @@ def test_a_full_disk_under_the_output_is_one_line(words: list[str]) -> None:
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=240)
     assert done.stderr == "sched: cannot write output: No space left on device\n"
     assert done.returncode == Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "out", "err"),
+    [
+        ("--version >&-", 0, "", ""),
+        ("lst 2>&-", 2, "", ""),
+        ("lst >&-", 2, "", "Did you mean 'list'?"),
+    ],
+)
+def test_output_that_is_closed_is_nowhere_and_not_elsewhere(words: str, status: int, out: str, err: str) -> None:
+    command = f"{sys.executable} -m scheduler.cli {words}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert (done.returncode, done.stdout) == (status, out)
+    assert err in done.stderr
+    assert len(done.stderr.splitlines()) == bool(err)
+
+
+def test_what_the_terminal_cannot_show_is_written_out(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    with site.served():
+        job = site.submit(name="\u00fc4\u2192\U0001f600")
+        for words, said in (
+            (["show", str(job)], b"\xfc4\\u2192\\U0001f600"),
+            (["list", "-o", "json"], rb'"\u00fc4\u2192\ud83d\ude00"'),
+        ):
+            command = [sys.executable, "-m", "scheduler.cli", *words, "--url", site.url]
+            environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+            done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=240)
+            assert (done.returncode, done.stderr) == (0, b"")
+            assert said in done.stdout
+    site.close()
 
 
 def test_a_defect_is_one_line_unless_asked_for(alone: Sched, monkeypatch: pytest.MonkeyPatch) -> None:

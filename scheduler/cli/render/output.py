@@ -38,7 +38,8 @@ Cell = str | tuple[str, str]
 def emit_json(document: Any) -> None:
     """The document on stdout, indented for people only where they read it directly."""
     indent = 2 if sys.stdout.isatty() else None
-    text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+    ascii_only = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only, allow_nan=False)
     # Within strings, and there alone can they be, JSON may write any character as its number.
     print(_escaped(text, "\n", lambda odd: json.dumps(odd)[1:-1]), flush=True)
 
