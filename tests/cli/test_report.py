@@ -168,6 +168,17 @@ def test_minutes_that_pass_become_blocks() -> None:
     assert "2% of slots used on average" in recent.line()
 
 
+def test_minutes_in_which_nobody_looked_are_blank() -> None:
+    recent = Recent([0.0] * 59, 600.0)
+    recent.see({"slots_used": 4, "slots_total": 4}, 601.0)
+    recent.see({"slots_used": 0, "slots_total": 4}, 661.0 + 3 * 60)
+    assert recent.line().startswith("▁" * 55 + "█" + " " * 3 + "▁  2% ")
+    recent.see({"slots_used": 4, "slots_total": 4}, 600.0)  # somebody sets the clock back
+    assert recent.line().startswith("▁" * 54 + "█" + " " * 3 + "▁█  4% ")
+    recent.see({"slots_used": 2, "slots_total": 4}, 601.0 + 7 * 86400)
+    assert recent.line() == " " * 59 + "▅  50% of slots used on average in the last hour"
+
+
 def test_top_shows_the_last_hour(sched: Sched) -> None:
     assert "of slots used on average in the last hour" in sched("top", "--once").ok().out
 

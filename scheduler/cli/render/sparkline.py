@@ -51,9 +51,11 @@ class Recent:
 
     def see(self, cluster: dict[str, Any], now: float) -> None:
         """Take in what is used now."""
-        if int(now // 60) != self._minute:
-            self._minutes.append(self._running())
-            self._minute, self._seen = int(now // 60), []
+        minute = int(now // 60)
+        if minute != self._minute:
+            unseen = min(max(0, minute - self._minute - 1), PARTS)
+            self._minutes.extend([self._running(), *[None] * unseen])
+            self._minute, self._seen = minute, []
         if cluster["slots_total"]:
             self._seen.append(min(1.0, cluster["slots_used"] / cluster["slots_total"]))
 
