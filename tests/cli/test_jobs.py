@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.cli.render.output import show
+from scheduler.cli.render.tables import job_fields
 from tests.cli.calls import Call
 from tests.daemon import EVENT_SECONDS_MAX, Daemon
 from tests.eventually import becomes, eventually
@@ -57,6 +59,15 @@ def test_a_job_shows_how_far_it_is_with_its_data(sched: Sched, daemon: Daemon, t
     sched("cancel", str(job)).ok()
     file.write_text('command: [sleep, "1"]\n\ndata:\n  shards: none\n')
     sched("submit", str(file)).failed(2, "job.yaml:4: data.shards")
+
+
+def test_high_rates_are_told_in_whole_numbers(sched: Sched, capsys: pytest.CaptureFixture[str]) -> None:
+    job = view(sched, submitted(sched, "fast", command="true"))
+    job["progress"] |= {"samples_per_second": 123_456.7, "throughput": [[1, 98_765.4], [2, 12.3456]]}
+    show(job_fields(job, 0.0))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "123,457 samples/s" in shown
+    assert "1 workers 98,765/s, 2 workers 12.35/s" in shown
 
 
 #: Reports as a worker does that has seen a checkpoint.

@@ -1,5 +1,6 @@
 """Nodes on the command line. A daemon of their own: a cordoned node stops everybody."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +58,17 @@ def test_two_jobs_on_one_slot_are_shown_as_owner_and_sharer(
         assert "■□  1/1" in alone("top", "--once").ok().out
         alone("cancel", "owner", "sharer").ok()
         until(daemon, sharer, "CANCELLED")
+
+
+def test_the_memory_of_small_nodes_is_told_in_units_that_fit(alone: Sched, tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    for name, mib in (("a", 500), ("b", 1500), ("c", 8192), ("d", 65_300)):
+        site.node(name, slots=1, memory_mib=mib)
+    site.tick()
+    with site.served():
+        shown = alone("nodes", "--url", site.url).ok().out
+    site.close()
+    assert re.findall(r"\S+ [MG]iB", shown) == ["500 MiB", "1.5 GiB", "8 GiB", "64 GiB"]
 
 
 def test_the_health_of_a_cluster_without_nodes_does_not_say_that_all_accept_workers(

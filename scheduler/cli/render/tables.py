@@ -168,13 +168,21 @@ def node_table(nodes: list[View], now: float) -> "RenderableType":
             _slots(node),
             _extra(node),
             f"{node['cpus']:g}",
-            f"{node['memory_mib'] / 1024:.0f} GiB" if node["memory_mib"] else "-",
+            _memory(node["memory_mib"]) if node["memory_mib"] else "-",
             node.get("gpu_type") or "-",
             mapping(node.get("labels") or {}),
         ]
         for node in nodes
     ]
     return table(columns, rows)
+
+
+def _memory(mib: int) -> str:
+    """`500 MiB`, `1.5 GiB`, `64 GiB`."""
+    gib = mib / 1024
+    if gib < 1:
+        return f"{mib} MiB"
+    return f"{gib:.0f} GiB" if gib >= 10 else f"{gib:.2g} GiB"
 
 
 def _slots(node: View) -> str:
@@ -252,7 +260,7 @@ def job_fields(view: View, now: float) -> "RenderableType":
         *data_rows(view, now),
         ("progress", _progress(progress, now)),
         ("metrics", ", ".join(f"{name} {value:.6g}" for name, value in progress["metrics"].items())),
-        ("throughput", ", ".join(f"{count} workers {rate:.4g}/s" for count, rate in progress["throughput"])),
+        ("throughput", ", ".join(f"{count} workers {_rate(rate)}/s" for count, rate in progress["throughput"])),
         ("efficiency", "" if progress["efficiency"] is None else f"{progress['efficiency']:.3g} of each sample"),
         ("reserved", _reserved(view)),
     ]
@@ -302,12 +310,17 @@ def _progress(progress: View, now: float) -> str:
     parts = [
         f"step {progress['step']}" if progress.get("step") is not None else "",
         f"epoch {progress['epoch']}" if progress.get("epoch") is not None else "",
-        f"{progress['samples_per_second']:.4g} samples/s" if progress.get("samples_per_second") else "",
+        f"{_rate(progress['samples_per_second'])} samples/s" if progress.get("samples_per_second") else "",
         f"last commit {ago(progress['last_commit_at'], now)}" if progress.get("last_commit_at") else "",
         f"last checkpoint {ago(progress['last_checkpoint_at'], now)}" if progress.get("last_checkpoint_at") else "",
         f"last resize {progress['resize_seconds']:.2f}s" if progress.get("resize_seconds") else "",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _rate(per_second: float) -> str:
+    """`0.01235`, `12.35`, `123,456`."""
+    return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:.4g}"
 
 
 def recurring_fields(view: View, now: float) -> "RenderableType":
