@@ -123,3 +123,9 @@ def test_workers_are_a_number_or_a_range() -> None:
 )
 def test_a_moment_of_the_past_is_an_age_or_a_date_and_not_before_clocks_began(text: str, at: float) -> None:
     assert past_moment(text, "--since", 1e9) == at
+
+
+@pytest.mark.parametrize("text", ["20300501", "18:00", " 0:30:00 "])
+def test_what_may_be_an_age_or_a_time_of_the_past_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"--since: .* may be an age or a time: use an age such as 7d"):
+        past_moment(text, "--since", 1e9)

@@ -10,6 +10,8 @@ _UNIT_MIB = {"": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 _CLOCK = re.compile(r"(\d+):([0-5]\d)(?::([0-5]\d))?")
 _DATE = re.compile(r"\d{4}-")
+#: What would be an age, and is more likely meant as a date.
+_DATE_IN_DIGITS = re.compile(r"\d{8}")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?")
 
 
@@ -57,8 +59,12 @@ def moment(text: str, option: str, now: float) -> float:
 
 def past_moment(text: str, option: str, now: float) -> float:
     """Unix time of `7d` (seven days ago), of `now`, or of a text that begins with a year. Raises `InvalidInput`."""
-    if text.strip().lower() == "now" or _DATE.match(text.strip()):
+    value = text.strip()
+    if value.lower() == "now" or _DATE.match(value):
         return max(0.0, moment(text, option, now))
+    if _CLOCK.fullmatch(value) or _DATE_IN_DIGITS.fullmatch(value):
+        rule = f"{text!r} may be an age or a time: use an age such as 7d or 12h, or 2030-05-01T18:00"
+        raise InvalidInput(option, rule)
     return max(0.0, now - duration_seconds(text, option))
 
 
