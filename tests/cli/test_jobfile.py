@@ -112,6 +112,7 @@ def test_a_complaint_about_toml_names_file_and_key(tmp_path: Path) -> None:
         ("job.yaml", "a: \x00", ": binary data"),
         ("job.yaml", "a: " + "x" * 1_100_000, ": longer than 1024 KiB"),
         ("job.toml", "name = \n", ": not valid TOML: "),
+        ("job.toml", "priority = " + "1" * 5000, ": not valid TOML: "),
         ("job.toml", "day = 2030-01-01\n", ": day: must be a string or a number, not a date"),
         ("job.toml", b"\xff\xfe", ": not UTF-8 text"),
         ("job.json", "command: [true]\n", ":1: not valid JSON: Expecting value (column 1)"),

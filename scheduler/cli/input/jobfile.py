@@ -72,7 +72,7 @@ def _toml(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
 
     try:
         return tomllib.loads(text), {}
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (RecursionError, ValueError) as error:
         raise UserError(f"{name}: not valid TOML: {error}") from None
 
 
