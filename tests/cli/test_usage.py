@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.cli.input.prices import read_prices
 from scheduler.cli.render.usagepage import page
 from tests.cli.calls import Call
 from tests.cli.test_jobs import submitted, until
@@ -44,19 +45,42 @@ def test_accounts_are_printed_in_every_format(sched: Sched, daemon: Daemon, tmp_
     ("text", "name", "said"),
     [
         ("H100 = 'dear'", "p.toml", "the price of 'H100' must be a number from 0 on, not 'dear'"),
-        ("H100: -1", "p.yaml", "the price of 'H100' must be a number from 0 on, not -1"),
+        ("H100: -1", "p.yaml", "p.yaml:1: the price of 'H100' must be a number from 0 on, not -1"),
+        ("H100: yes", "p.yaml", "p.yaml:1: the price of 'H100' must be a number from 0 on, not True"),
+        ("A: 1\nH100: " + "9" * 400, "p.yaml", ":2: the price of 'H100' must be a number from 0 on, not one that"),
+        ("H100 = " + "9" * 400, "p.toml", "the price of 'H100' must be a number from 0 on, not one that large"),
+        ("H100 = " + "9" * 5000, "p.toml", "not valid TOML"),
+        ("H100: 2030-13-45", "p.yaml", "not valid YAML: month must be in 1..12"),
+        ("H100: 1\nL4: 2\nH100: 3", "p.yaml", "p.yaml:3: H100: duplicate field, first given on line 1"),
+        ('{"H100": 1, "H100": 3}', "p.json", "p.json:1: H100: duplicate field, first given on line 1"),
+        ("80: 1", "p.yaml", "p.yaml:1: the key '80' must be a string: put it in quotes"),
+        ("- 1", "p.yaml", "p.yaml:1: must be a mapping of GPU types and their prices, such as `H100: 2.5`"),
+        (b"\xff", "p.toml", "p.toml: not UTF-8 text: not a file of prices"),
         ("H100 = ", "p.toml", "not valid TOML"),
         ("[", "p.yaml", "not valid YAML"),
-        ("", "p.yaml", "must name GPU types and their prices"),
+        ("", "p.yaml", "p.yaml: the file is empty"),
+        ("", "p.toml", "p.toml: must name GPU types and their prices"),
     ],
 )
 def test_a_file_of_prices_that_is_none_is_refused_in_one_line(
-    alone: Sched, tmp_path: Path, text: str, name: str, said: str
+    alone: Sched, tmp_path: Path, text: str | bytes, name: str, said: str
 ) -> None:
     path = tmp_path / name
-    path.write_text(text)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     alone("usage", "--prices", str(path)).failed(2, said)
     alone("usage", "--prices", str(tmp_path / "none.toml")).failed(2, "No such file")
+
+
+def test_prices_are_read_in_every_form(tmp_path: Path) -> None:
+    for name, text in (
+        ("p.toml", '\ufeffH100 = 2\n"*" = 0.5\n'),
+        ("p.yaml", "\ufeffH100: 2\n'*': 0.5\n"),
+        ("p.json", '{"H100": 2,\n\t"*": 0.5}'),
+        ("prices", "{H100: 2, '*': 0.5}"),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        assert read_prices(path) == {"H100": 2.0, "*": 0.5}
 
 
 def test_what_cannot_be_summed_by_is_refused_in_one_line(alone: Sched) -> None:

@@ -1,4 +1,4 @@
-"""JSON in a job file, and on which line each of its keys stands."""
+"""JSON in a file, and on which line each of its keys stands."""
 
 import json
 import re
@@ -11,8 +11,11 @@ from scheduler.errors import UserError
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
 
 
-def read_json(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
-    """The object, and the line of each key by dotted name, such as env.PORT. Raises `UserError` that says where."""
+def read_json(text: str, name: str, expected: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """The object, and the line of each key by dotted name, such as env.PORT. Raises `UserError` that says where.
+
+    `expected`: what an object is to have, for messages.
+    """
     if not text.strip():
         raise UserError(f"{name}: the file is empty")
     try:
@@ -22,7 +25,7 @@ def read_json(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
     except (RecursionError, ValueError) as error:
         raise UserError(f"{name}: not valid JSON: {error}") from None
     if not isinstance(document, dict):
-        raise UserError(f'{name}:1: must be an object with fields such as "command": [...]')
+        raise UserError(f"{name}:1: must be an object with {expected}")
     lines: dict[tuple[str, ...], int] = {}
     for place, line in _keys(text):
         if place in lines:

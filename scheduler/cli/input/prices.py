@@ -1,39 +1,38 @@
 """A file of prices: that of a slot for an hour, by GPU type."""
 
 import math
-import tomllib
 from pathlib import Path
+from typing import Any
 
+from scheduler.cli.input.mapping_file import Kind, read_mapping
 from scheduler.errors import UserError
+
+_PRICES = Kind("file of prices", "GPU types and their prices, such as `H100: 2.5`", 'prices such as "H100": 2.5')
 
 
 def read_prices(path: Path) -> dict[str, float]:
     """Prices by GPU type, `*` for the types that are not named, in TOML, YAML or JSON. Raises `UserError`."""
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise UserError(f"--prices: {path}: {reason}") from None
-    document = _parsed(path, text)
-    if not isinstance(document, dict) or not document:
+        document, lines = read_mapping(path, _PRICES)
+    except UserError as error:
+        raise UserError(f"--prices: {error}") from None
+    if not document:
         raise UserError(f"--prices: {path}: must name GPU types and their prices, such as H100 = 2.5")
-    for name, price in document.items():
-        number = isinstance(price, int | float) and not isinstance(price, bool) and math.isfinite(price) and price >= 0
-        if not isinstance(name, str) or not number:
-            raise UserError(f"--prices: {path}: the price of {name!r} must be a number from 0 on, not {price!r}")
-    return {name: float(price) for name, price in document.items()}
+    prices = {}
+    for name, value in document.items():
+        prices[name] = _number(value)
+        if not (math.isfinite(prices[name]) and prices[name] >= 0):
+            where = f"{path}:{lines[name]}" if name in lines else str(path)
+            shown = "one that large" if prices[name] == math.inf else repr(value)
+            raise UserError(f"--prices: {where}: the price of {name!r} must be a number from 0 on, not {shown}")
+    return prices
 
 
-def _parsed(path: Path, text: str) -> object:
-    if path.suffix == ".toml":
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise UserError(f"--prices: {path}: not valid TOML: {error}") from None
-    import yaml
-
+def _number(value: Any) -> float:
+    """The value as a number: infinite where it is too large, none where it is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
     try:
-        document: object = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"--prices: {path}: not valid YAML: {' '.join(str(error).split())}") from None
-    return document
+        return float(value)
+    except OverflowError:
+        return math.inf
