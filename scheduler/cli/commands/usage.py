@@ -40,11 +40,12 @@ def usage(
     since: Annotated[
         str,
         typer.Option(
-            "--since", metavar="TIME", help="Start, rounded down to the hour: an age such as 30d, or 2030-05-01."
+            "--since", metavar="TIME", help="Start, rounded down to the whole hour: an age such as 30d, or 2030-05-01."
         ),
     ] = "30d",
     until: Annotated[
-        str, typer.Option("--until", metavar="TIME", help="End, rounded up to the hour, in the same form.")
+        str,
+        typer.Option("--until", metavar="TIME", help="End, rounded down as well, in the same form; now is rounded up."),
     ] = "now",
     by: Annotated[
         str,
