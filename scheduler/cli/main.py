@@ -26,7 +26,7 @@ def app() -> NoReturn:
 def run(arguments: list[str] | None = None) -> int:
     """Run one command line (default: this process's) and return its exit status; no error goes further up."""
     words = sys.argv[1:] if arguments is None else arguments
-    _make_writable()
+    _open_streams()
     try:
         status = Exit.OK if print_hosts_at_once(words) else _run_command(words)
         sys.stdout.flush()
@@ -42,13 +42,13 @@ def run(arguments: list[str] | None = None) -> int:
         return Exit.INTERRUPTED
 
 
-def _make_writable() -> None:
-    """Let stdout and stderr take every text, where they are closed, or of an encoding that lacks some characters."""
-    for name in ("stdout", "stderr"):
+def _open_streams() -> None:
+    """Let stdin be read and stdout and stderr take every text, also where they are closed or lack some characters."""
+    for name, flag, mode in (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_WRONLY, "w"), ("stderr", os.O_WRONLY, "w")):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-        elif isinstance(stream, TextIOWrapper):
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flag), mode))
+        elif isinstance(stream, TextIOWrapper) and mode == "w":
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -125,7 +125,11 @@ def _speeds(job: Job, size: int) -> str:
     speeds = job.progress.speeds
     here = sum(speed.workers <= size for speed in speeds)
     shown = speeds[max(here - 3, 0) : here + 1]
-    return ", ".join(f"{speed.per_second:.4g} samples/s with {counted(speed.workers, 'worker')}" for speed in shown)
+    return ", ".join(f"{_rate(speed.per_second)} samples/s with {counted(speed.workers, 'worker')}" for speed in shown)
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:.4g}"
 
 
 def _why_no_payback(job: Job, settings: PolicySettings) -> str:
