@@ -1,4 +1,4 @@
-"""What may have been committed by a tick that failed is shown all the same. No Kubernetes is needed."""
+"""What may have been committed before something failed is not lost. No Kubernetes is needed."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -9,8 +9,10 @@ import pytest
 from scheduler.clusters.kubernetes.api.custom_resource import ObjectKey
 from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
-from scheduler.daemon.trainingjobs.resource import Document
+from scheduler.daemon.trainingjobs.crd import FINALIZER
+from scheduler.daemon.trainingjobs.resource import Document, job_spec, training_job
 from scheduler.engine.tick import TickReport
+from scheduler.model.job_state import JobState
 from tests.world import World
 
 KEY: ObjectKey = ("ns", "name")
@@ -47,13 +49,43 @@ class Gone:
         assert self.looked_at == count
 
 
+class One:
+    """One object, as an API server keeps it."""
+
+    def __init__(self, **spec: object) -> None:
+        metadata = {"namespace": KEY[0], "name": KEY[1], "uid": "1", "generation": 1, "finalizers": [FINALIZER]}
+        self.item: Document = {"metadata": metadata, "spec": {"command": ["train"], **spec}}
+
+    def follow(self, changed: Callable[[ObjectKey], None]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def get(self, key: ObjectKey) -> Document:
+        return self.item
+
+    def keys(self) -> list[ObjectKey]:
+        return [KEY]
+
+    def write_status(self, item: Document, status: Document) -> None:
+        self.item["status"] = status
+
+    def write_finalizers(self, item: Document, finalizers: Iterable[str]) -> None:
+        self.item["metadata"]["finalizers"] = list(finalizers)
+
+
+def control_of(w: World, objects: Gone | One) -> TrainingJobs:
+    settings = KubernetesSettings(namespace=KEY[0])
+    return TrainingJobs(objects, w.store, w.clock, settings, lambda _: "", lambda: True, lambda _: None)
+
+
 @pytest.mark.parametrize("crashed", [False, True])
 def test_every_object_is_looked_at_once_a_tick_runs_through_after_one_that_failed(
     tmp_path: Path, crashed: bool
 ) -> None:
     w, objects = World(tmp_path), Gone()
-    settings = KubernetesSettings()
-    control = TrainingJobs(objects, w.store, w.clock, settings, lambda _: "", lambda: True, lambda _: None)
+    control = control_of(w, objects)
     with control.followed():
         control.see(TickReport(at=1.0, leading=True))
         objects.await_looks(1)
@@ -64,4 +96,28 @@ def test_every_object_is_looked_at_once_a_tick_runs_through_after_one_that_faile
             control.see(TickReport(at=3.0, leading=True, error="connection lost at COMMIT"))
         control.see(TickReport(at=4.0, leading=True))
         objects.await_looks(2)
+    w.close()
+
+
+def test_a_job_that_is_to_be_suspended_is_so_though_the_daemon_died_before_it_had_asked(tmp_path: Path) -> None:
+    w, objects = World(tmp_path), One(suspend=True)
+    w.node("a", slots=1)
+    [submitted] = w.store.submit([job_spec(training_job(objects.item), KubernetesSettings(namespace=KEY[0]))], 1.0)
+    control_of(w, objects).reconcile(KEY)
+    assert objects.item["status"]["observedGeneration"] == 1
+    w.advance(10)
+    w.expect(submitted.id, JobState.SUSPENDED, workers=0)
+    w.close()
+
+
+def test_no_job_that_has_ended_is_remembered(tmp_path: Path) -> None:
+    w, objects = World(tmp_path), One()
+    control = control_of(w, objects)
+    w.node("a", slots=1)
+    control.reconcile(KEY)
+    w.ask_cancel(objects.item["status"]["jobId"])
+    control.see(w.tick())
+    control.reconcile(KEY)
+    assert objects.item["status"]["phase"] == "Cancelled"
+    assert control._of_job == {}
     w.close()

@@ -96,7 +96,7 @@ class TrainingJobs:
         self._lock = threading.Condition()
         self._agenda = Agenda()
         self._failures: dict[ObjectKey, int] = {}
-        #: Objects of jobs, as far as they were looked at.
+        #: Objects of jobs that have not ended, as far as they were looked at.
         self._of_job: dict[JobId, ObjectKey] = {}
         self._stopped = False
         #: Whether the last tick led and ran through.
@@ -176,8 +176,7 @@ class TrainingJobs:
                 raise  # it is tried again until there is room
         elif refused is None:
             self._ask(wanted, spec, job)
-        with self._lock:
-            self._of_job[job.id] = (wanted.namespace, wanted.name)
+        self._watch(wanted, job)
         shown, frozen = self._in_wall_time(job), [] if refused else frozen_fields(spec, job)
         self._write(item, wanted, status_of(wanted, shown, self._explain(job), now, frozen, refused))
 
@@ -200,11 +199,11 @@ class TrainingJobs:
         if not wanted.held:
             return
         job = self._job_of(wanted)
+        if job is not None:
+            self._watch(wanted, job)
         if job is None or job.state.terminal:
             self._release(item, wanted)
             return
-        with self._lock:
-            self._of_job[job.id] = (wanted.namespace, wanted.name)
         if not (job.cancelled and job.state in (JobState.STOPPING, JobState.HELD)):
             self._store.add_intent(IntentKind.CANCEL, self._clock.now(), job_id=job.id)
             self._stored([])
@@ -232,8 +231,8 @@ class TrainingJobs:
         return job
 
     def _ask(self, wanted: TrainingJob, spec: JobSpec, job: Job) -> None:
-        if wanted.job_id is None and wanted.generation <= 1:
-            return  # nothing was changed since it was created
+        if wanted.job_id is None and wanted.generation <= 1 and not wanted.suspend:
+            return  # nothing was changed since it was created; that it is to be suspended may not have been asked yet
         now = self._clock.now()
         asked = [
             Intent(
@@ -254,6 +253,14 @@ class TrainingJobs:
     def _write(self, item: Document, wanted: TrainingJob, status: Document) -> None:
         if differs(wanted.status, status):
             self._objects.write_status(item, status)
+
+    def _watch(self, wanted: TrainingJob, job: Job) -> None:
+        """Look at the object again whenever its job changes, until that has ended."""
+        with self._lock:
+            if job.state.terminal:
+                self._of_job.pop(job.id, None)
+            else:
+                self._of_job[job.id] = (wanted.namespace, wanted.name)
 
     def _changed(self, jobs: Sequence[Job]) -> None:
         with self._lock:
