@@ -1,5 +1,6 @@
 """The forecast of a start: rules on worlds written down line by line, and what then really happens."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,7 +19,9 @@ from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.shape import WorkerShape
 from scheduler.model.world import Changes
 from scheduler.policy.estimate.work_left import EndBasis
+from tests.poison import HARMS, POINTS, poisoned
 from tests.policy.worlds import LONG_AGO, NOW, QUARANTINED, Cluster
+from tests.store import garbage
 from tests.world import World
 
 #: How long a job of `Cluster.running` has run, in seconds.
@@ -306,6 +309,31 @@ def _compare(w: World, job_id: JobId, found: Forecast, start_at: float) -> None:
         if event.for_job == job_id and event.cause == "PREEMPTED"
     }
     assert lost == {loss.job_id for loss in found.losses}
+
+
+@pytest.mark.parametrize("trouble", ["held", "unreadable"])
+def test_no_slots_are_promised_that_the_newest_job_keeps_although_no_decision_looks_at_it(
+    tmp_path: Path, trouble: str
+) -> None:
+    w = World(tmp_path, careful=True)
+    w.node("a", 4)
+    newest = w.job("newest", workers=4)
+    w.advance(10)
+    with ExitStack() as until_the_end:
+        if trouble == "held":
+            until_the_end.enter_context(poisoned(lambda job_id: job_id == newest, POINTS[5], HARMS["raise"]))
+            w.kill_engine()
+            w.advance(10)
+        else:
+            until_the_end.enter_context(garbage.unreadable_job(f"sqlite:///{w.store.file}", newest))
+            w.engine.forget()
+            w.engine.tick()
+        world = w.board.world
+        assert world is not None
+        assert newest in {*world.held, *(row.job_id for row in world.unreadable)}
+        found = forecast_spec(world, JobSpec("asked", ("true",)), w.clock.now(), w.settings, always)
+    assert (found.certainty, found.start_at) == (Certainty.UNKNOWN, None)
+    w.close()
 
 
 def test_asking_changes_nothing(tmp_path: Path) -> None:

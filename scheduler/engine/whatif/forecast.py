@@ -7,6 +7,7 @@ happen to the next, until the job starts or nothing more is known.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 
 from scheduler.config import Settings
 from scheduler.engine.whatif.job_ends import Ending
@@ -98,9 +99,14 @@ class Forecast:
 
 def forecast_spec(world: World, spec: JobSpec, now: float, settings: Settings, in_time: Callable[[], bool]) -> Forecast:
     """The forecast of a job that would be submitted now."""
-    number = max((job.id for job in world.all_jobs()), default=0) + 1
-    job = Job(JobId(number), spec, spec.priority, spec.min_workers, spec.max_workers, submitted_at=now, queued_at=now)
+    job = Job(_free_id(world), spec, spec.priority, spec.min_workers, spec.max_workers, submitted_at=now, queued_at=now)
     return forecast(world, job, now, settings, in_time)
+
+
+def _free_id(world: World) -> JobId:
+    """Above those of all jobs of the world, also of those that no decision looks at."""
+    known = chain((job.id for job in world.all_jobs()), world.held, (row.job_id or 0 for row in world.unreadable))
+    return JobId(max(known, default=0) + 1)
 
 
 def forecast(world: World, job: Job, now: float, settings: Settings, in_time: Callable[[], bool]) -> Forecast:
