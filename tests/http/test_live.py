@@ -11,10 +11,12 @@ import httpx
 import pytest
 
 from scheduler.http.live import live
-from scheduler.http.live.snapshot import Snapshot
+from scheduler.http.live.snapshot import Drawer, Snapshot
 from scheduler.http.static import files
-from scheduler.model.job_state import WaitReason
+from scheduler.model.job_state import JobState, WaitReason
 from tests.http.site import Site
+from tests.poison import HARMS, POINTS, poisoned
+from tests.world import World
 
 PAGE = Path(live.__file__).parents[1] / "page"
 
@@ -70,6 +72,26 @@ def test_first_comes_the_whole_picture_then_what_changes(site: Site, stream: Str
     site.client.post(f"/v1/jobs/{job}/cancel")
     site.advance(60)
     assert stream.until("jobs_gone") == [job]
+
+
+def test_workers_of_a_held_job_go_on_and_hold_their_slots_in_the_picture(tmp_path: Path) -> None:
+    w = World(tmp_path, careful=True)
+    w.node("a", slots=4)
+    job_id = w.job("j", workers=2)
+    w.settle()
+    w.kill_engine()
+    with poisoned(lambda each: each == job_id, POINTS[5], HARMS["raise"]):
+        w.advance(10)
+    w.expect(job_id, JobState.HELD)
+    assert w.board.world is not None
+    picture = Drawer().draw(w.board.world, (), w.settings.policy, w.clock.now())
+    assert (picture.slots_total, picture.slots_used) == (4, 2)
+    assert picture.nodes["a"]["held"] == [(job_id, "ready", [0]), (job_id, "ready", [1])]
+    w.ask_cancel(job_id)
+    w.tick()
+    picture = Drawer().draw(w.board.world, (), w.settings.policy, w.clock.now())
+    assert picture.nodes["a"]["held"] == [(job_id, "leaving", [0]), (job_id, "leaving", [1])]
+    w.close()
 
 
 def test_whoever_comes_back_gets_what_came_meanwhile(site: Site) -> None:

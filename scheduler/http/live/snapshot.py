@@ -20,7 +20,7 @@ from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node, NodeHealth
-from scheduler.model.node_usage import NO_USAGE
+from scheduler.model.node_usage import NO_USAGE, NodeUsage
 from scheduler.model.plan import QueueShare
 from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker, WorkerState
@@ -136,11 +136,12 @@ class Drawer:
         states[JobState.QUEUED], states[JobState.SUSPENDED] = len(world.queued), len(world.suspended)
         states[JobState.HELD] = len(world.held)
         up = [node for node in world.nodes.values() if node.health is NodeHealth.UP]
+        used = _used(world)
         return Snapshot(
             slots_total=sum(node.slots for node in up),
-            slots_used=sum(world.usage.get(node.name, NO_USAGE).slots for node in up),
+            slots_used=sum(used.get(node.name, NO_USAGE).slots for node in up),
             jobs_by_state={str(state): states[state] for state in JobState if not state.terminal},
-            nodes=self._nodes(world),
+            nodes=self._nodes(world, used),
             jobs={job.id: self._drawn[job.id].line for job in shown},
             queue=[job.id for job in waiting],
             queues={},
@@ -150,19 +151,24 @@ class Drawer:
         known = self._drawn.get(job.id)
         if known is not None and known.job is job:
             return known
-        return _Drawn(job, _line(job), [_held(worker) for worker in job.all_workers])
+        return _Drawn(job, _line(job), [_held(worker, _mark(worker)) for worker in job.all_workers])
 
-    def _nodes(self, world: World) -> dict[str, NodeCells]:
+    def _nodes(self, world: World, used: Mapping[NodeName, NodeUsage]) -> dict[str, NodeCells]:
         own: dict[NodeName, list[Held]] = {}
         shared: dict[NodeName, list[Held]] = {}
-        everybody = chain(
-            (held for job_id in world.active for held in self._drawn[job_id].held), map(_held, world.strays.values())
-        )
+        strays = (_held(stray, "ready" if world.goes_on(stray) else "leaving") for stray in world.strays.values())
+        everybody = chain((held for job_id in world.active for held in self._drawn[job_id].held), strays)
         for name, sharing, held in everybody:
             (shared if sharing else own).setdefault(name, []).append(held)
         reserved = _reserved(world.reserved.values())
         return {
-            name: _cells(node, own.get(name, []), shared.get(name, []), reserved.get(name, []), world)
+            name: _cells(
+                node,
+                own.get(name, []),
+                shared.get(name, []),
+                reserved.get(name, []),
+                _foreign(node, used.get(name, NO_USAGE), world),
+            )
             for name, node in sorted(world.nodes.items())
         }
 
@@ -198,19 +204,32 @@ def whole(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _cells(
-    node: Node, own: list[Held], shared: list[Held], reserved: list[tuple[JobId, int]], world: World
+    node: Node, own: list[Held], shared: list[Held], reserved: list[tuple[JobId, int]], foreign: int
 ) -> NodeCells:
-    free = max(0, node.slots - world.usage.get(node.name, NO_USAGE).slots)
     return {
         "name": node.name,
         "slots": node.slots,
         "away": "" if node.schedulable else why_away(node),
         "held": sorted(own),
         "shared": sorted(shared),
-        "foreign": min(free, world.foreign.get(node.name, NO_FOREIGN).slots),
+        "foreign": foreign,
         "closed": [(each.slot, each.closure, each.detail) for each in node.closed_slots],
         "reserved": sorted(reserved),
     }
+
+
+def _foreign(node: Node, used: NodeUsage, world: World) -> int:
+    """The number of its slots that others hold, if it is not known which."""
+    free = max(0, node.slots - used.slots)
+    return min(free, world.foreign.get(node.name, NO_FOREIGN).slots)
+
+
+def _used(world: World) -> Mapping[NodeName, NodeUsage]:
+    """What live workers and strays hold, by node: as `World.used`, of all of them at once."""
+    found = dict(world.usage)
+    for stray in world.strays.values():
+        found[stray.node] = found.get(stray.node, NO_USAGE).plus(stray)
+    return found
 
 
 def _reserved(jobs: Iterable[Job]) -> dict[NodeName, list[tuple[JobId, int]]]:
@@ -228,14 +247,14 @@ def _reserved(jobs: Iterable[Job]) -> dict[NodeName, list[tuple[JobId, int]]]:
     return found
 
 
-def _held(holder: Worker | Stray) -> tuple[NodeName, bool, Held]:
-    return holder.node, holder.shared, (holder.job_id, _mark(holder), list(holder.slot_ids))
+def _held(holder: Worker | Stray, mark: str) -> tuple[NodeName, bool, Held]:
+    return holder.node, holder.shared, (holder.job_id, mark, list(holder.slot_ids))
 
 
-def _mark(holder: Worker | Stray) -> str:
-    if isinstance(holder, Stray) or not holder.wanted:
+def _mark(worker: Worker) -> str:
+    if not worker.wanted:
         return "leaving"
-    return "ready" if holder.state is WorkerState.READY else "starting"
+    return "ready" if worker.state is WorkerState.READY else "starting"
 
 
 def _line(job: Job) -> JobLine:
