@@ -16,6 +16,7 @@ from scheduler.metrics.levels import Levels
 from scheduler.metrics.recorder import Recorder
 from scheduler.metrics.spent import SlotSeconds
 from scheduler.metrics.ticks import take_tick
+from scheduler.model.unreadable import Unreadable
 
 #: How OpenMetrics ends.
 EOF = b"# EOF\n"
@@ -36,6 +37,8 @@ class Metrics:
         self._levels = Levels(board, classes, clock.now)
         #: Whether jobs may have changed of which no report told: a tick has not come to its end.
         self._unsure = False
+        #: Rows whose jobs are not followed.
+        self._unreadable: tuple[Unreadable, ...] = ()
         ProcessCollector(registry=self._registry)
         self.stopwatch = Stopwatch(self._recorder, clock)
 
@@ -77,8 +80,10 @@ class Metrics:
         if not report.leading or world is None:
             self._spent.stop()
             return
-        # What was committed may be unknown after an error, so that all jobs are looked at once more.
+        # What was committed may be unknown after an error, and no report tells of a job whose row was mended: then all
+        # jobs are looked at once more.
         anew, self._unsure = self._unsure and report.error is None, report.error is not None
+        anew, self._unreadable = anew or world.unreadable != self._unreadable, world.unreadable
         self._spent.move(report.changed, report.at)
         if anew or not self._spent.following:
             self._spent.begin(world, report.at)

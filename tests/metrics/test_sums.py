@@ -4,10 +4,13 @@ from typing import Any
 
 import pytest
 
+from scheduler.engine.leadership.repairs import LOOK_SECONDS
 from scheduler.errors import StoreUnavailable
 from scheduler.metrics import Metrics
 from scheduler.metrics.jobs import JOB_METRICS
 from tests.metrics.observed import Observed, samples
+from tests.store import garbage
+from tests.store.test_unreadable import tick
 
 
 @pytest.mark.slow
@@ -72,3 +75,21 @@ def test_sums_are_right_again_after_commits_whose_answers_were_lost(
     w.tick()
     assert w.value("sched_jobs") == 1
     assert w.value("sched_held_slots") == w.value("sched_workers") == 2
+
+
+def test_a_job_counts_again_once_its_row_is_mended(w: Observed) -> None:
+    w.node("a", slots=4)
+    job_id = w.job("j", workers=2)
+    w.advance(10)
+    counted = [w.value(name) for name in ("sched_jobs", "sched_held_slots", "sched_workers")]
+    with garbage.unreadable_job(f"sqlite:///{w.store.file}", job_id):
+        w.engine.forget()
+        w.metrics.observe(tick(w))
+        assert w.value("sched_jobs") == w.value("sched_held_slots") == 0
+    w.clock.advance(LOOK_SECONDS)
+    w.metrics.observe(tick(w))
+    assert [w.value(name) for name in ("sched_jobs", "sched_held_slots", "sched_workers")] == counted == [1, 2, 2]
+    before = w.value("sched_slot_seconds_total")
+    w.clock.advance(10)
+    w.tick()
+    assert w.value("sched_slot_seconds_total") == pytest.approx(before + 20)
