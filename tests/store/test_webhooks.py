@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from scheduler.model.event import Event, EventKind
+from scheduler.model.queue import Queue
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from tests.store.desk import NOW, admitted, lead
+from tests.store.desk import NOW, SPEC, admitted, lead
 
 
 def happened(store: SqlStore, *kinds: EventKind) -> None:
@@ -45,3 +46,15 @@ def test_events_that_are_gone_are_counted(store: SqlStore) -> None:
     happened(store, EventKind.JOB_FAILED)
     found = store.scan_events(1, (), 100)
     assert (found.missed, [each.id for each in found.events]) == (1, [3, 4])
+
+
+def test_what_is_set_to_what_it_is_leaves_no_gap_that_looks_like_lost_events(store: SqlStore) -> None:
+    happened(store, EventKind.JOB_STARTED)
+    recurring = store.add_recurring("0 3 * * *", "UTC", SPEC, NOW)
+    for _ in range(3):
+        store.set_queue("lab", lambda _: Queue("lab", NOW), NOW)
+        store.refuse_recurring(recurring, "the queue is full", NOW)
+    happened(store, EventKind.JOB_FAILED)
+    found = store.scan_events(0, (), 100)
+    assert [each.id for each in found.events] == list(range(1, found.seen + 1))
+    assert [each.event.kind for each in found.events].count(EventKind.QUEUE_SET) == 1

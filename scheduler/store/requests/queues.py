@@ -1,6 +1,6 @@
 """Queues: set by users, and read again by the next tick; and the check that a queue takes one more job.
 
-Each change takes ids first, as each submission does: none of them comes between what another looks at and writes.
+Each change locks the ids first, as each submission does: none of them comes between what another looks at and writes.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ from scheduler.store.requests import recurring, tokens
 from scheduler.store.sql.bulk_statements import Statements
 from scheduler.store.sql.engine_tables import IS_OF_A_QUEUE, jobs
 from scheduler.store.sql.request_tables import queues
-from scheduler.store.sql.sequences import Ids, take_ids
+from scheduler.store.sql.sequences import take_ids
 
 #: Makes the queue that is to be stored of the one that is; None: there is none.
 Make = Callable[[Queue | None], Queue]
@@ -71,7 +71,7 @@ def write(
     that no queue may have or whose parent does not exist, `Conflict` where there are too many queues.
     """
     check_path("path", path)
-    taken = take_ids(connection, intents=1, events=1)
+    take_ids(connection)  # none, until something is stored
     try:
         before = get(connection, path)
     except UnreadableRow:
@@ -87,7 +87,7 @@ def write(
         connection.execute(queues.update().where(queues.c.path == path).values(queue_values(after)))
     else:
         connection.execute(insert(queues), queue_values(after))
-    _tell(connection, statements, taken, Event(now, EventKind.QUEUE_SET, detail=_line(path, before, after)), path)
+    _tell(connection, statements, Event(now, EventKind.QUEUE_SET, detail=_line(path, before, after)), path)
     return after
 
 
@@ -96,7 +96,7 @@ def delete(connection: Connection, statements: Statements, path: str, now: float
 
     `wall`: the present moment of the machine's clock, by which tokens expire.
     """
-    taken = take_ids(connection, intents=1, events=1)
+    take_ids(connection)  # none, until something is stored
     paths = set(connection.execute(_PATHS).scalars())
     if path not in paths:
         raise NotFound(unknown_queue(path, paths))
@@ -107,7 +107,7 @@ def delete(connection: Connection, statements: Statements, path: str, now: float
     if named := _names(recurring.naming(connection, path), tokens.naming(connection, path, wall)):
         raise Conflict(f"queue {path} is named by {named}")
     connection.execute(queues.delete().where(queues.c.path == path))
-    _tell(connection, statements, taken, Event(now, EventKind.QUEUE_DELETED, detail=path), path)
+    _tell(connection, statements, Event(now, EventKind.QUEUE_DELETED, detail=path), path)
 
 
 def admit(connection: Connection, specs: Sequence[JobSpec]) -> None:
@@ -184,7 +184,8 @@ def _unfinished(connection: Connection, path: str) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def _tell(connection: Connection, statements: Statements, taken: Ids, event: Event, path: str) -> None:
+def _tell(connection: Connection, statements: Statements, event: Event, path: str) -> None:
+    taken = take_ids(connection, intents=1, events=1)
     intent = Intent(taken.intent, IntentKind.QUEUE, event.at, queue=path)
     statements.insert_intents.run(connection, [intent_values(intent)])
     statements.insert_events.run(connection, [event_values(taken.event, event)])

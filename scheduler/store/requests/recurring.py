@@ -61,12 +61,13 @@ def mark_run(connection: Connection, recurring_id: int, fire_time: float) -> Non
 
 def refuse(connection: Connection, statements: Statements, recurring_id: int, why: str, now: float) -> None:
     """Remember why its job is not submitted; another reason than before is an event."""
-    taken = take_ids(connection, events=1)
+    take_ids(connection)  # none, but ids are locked before rows, so that no two wait for each other
     other = recurring.c.refusal.is_(None) | (recurring.c.refusal != why)
     changed = recurring.update().where(recurring.c.id == recurring_id, _PRESENT, other).values(refusal=why)
     if connection.execute(changed).rowcount:
+        event_id = take_ids(connection, events=1).event
         event = Event(now, EventKind.RECURRING_REFUSED, detail=f"r{recurring_id}: {why}")
-        statements.insert_events.run(connection, [event_values(taken.event, event)])
+        statements.insert_events.run(connection, [event_values(event_id, event)])
 
 
 def resume(connection: Connection, recurring_id: int, since: float) -> None:
