@@ -6,23 +6,19 @@ send an event twice, but leaves none out.
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
 
 import structlog
 
 from scheduler.backoff import Backoff
 from scheduler.config import WebhookSettings
 from scheduler.daemon.webhooks.message import body_of, headers_of
+from scheduler.daemon.webhooks.poster import Poster
 from scheduler.engine.ports import EngineClock
 from scheduler.store.records import Delivery
 from scheduler.store.requests.webhooks import Outgoing
 from scheduler.store.sqlstore import SqlStore
-
-if TYPE_CHECKING:
-    import httpx
 
 log = structlog.get_logger(__name__)
 
@@ -34,8 +30,6 @@ LOOK_SECONDS = 1.0
 SAVE_SECONDS, IDLE_SAVE_SECONDS = 0.5, 60.0
 #: Of a try.
 OUTCOMES = ("ok", "error")
-#: More of an answer is not read.
-ANSWER_BYTES_MAX = 65536
 
 
 def pause_seconds(attempts: int, settings: WebhookSettings, random: Random) -> float:
@@ -62,7 +56,7 @@ class WebhookSender:
         self._clock = clock
         self._leading = leading
         self._random = random
-        self._client: httpx.Client | None = None
+        self._poster = Poster(settings.url, settings.timeout_seconds)
         #: None: to be read from the store, where another leader may have got further.
         self._delivery: Delivery | None = None
         self._waiting: deque[Outgoing] = deque()
@@ -93,8 +87,7 @@ class WebhookSender:
         """Store the place, as far as that can be done, and let go of the receiver."""
         if self._delivery is not None:
             self._store.save_delivery(self._delivery)
-        if self._client is not None:
-            self._client.close()
+        self._poster.close()
 
     def _begin(self) -> Delivery:
         delivery = self._store.begin_webhook(self._name)
@@ -178,27 +171,7 @@ class WebhookSender:
 
     def _post(self, outgoing: Outgoing, now: float) -> str | None:
         """Why the receiver has not taken it; None: it has."""
-        import httpx  # takes a while, and most daemons have no webhooks
-
-        if self._client is None:
-            # Neither proxies nor passwords of the daemon's environment.
-            self._client = httpx.Client(timeout=self._settings.timeout_seconds, trust_env=False)
         wall = self._clock.wall()
         body = body_of(outgoing, wall - now)
         headers = headers_of(self._name, outgoing, body, self._settings.secret, wall)
-        try:
-            with self._client.stream("POST", self._settings.url, content=body, headers=headers) as answer:
-                with suppress(httpx.HTTPError):  # its status has told whether it has taken the event
-                    drain(answer, self._clock.monotonic, self._settings.timeout_seconds)
-                return None if answer.is_success else f"the receiver responded with status {answer.status_code}"
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return (str(error) or type(error).__name__).partition("\n")[0]
-
-
-def drain(answer: "httpx.Response", monotonic: Callable[[], float], seconds_max: float) -> None:
-    """Read a short answer, so that the connection can be used again; one that drips is left alone."""
-    read, until = 0, monotonic() + seconds_max
-    for chunk in answer.iter_raw():
-        read += len(chunk)
-        if read > ANSWER_BYTES_MAX or monotonic() > until:
-            return
+        return self._poster.post(body, headers)
