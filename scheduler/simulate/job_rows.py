@@ -12,7 +12,7 @@ from scheduler.model.observation import SlotLoad
 from scheduler.model.queue_tree import PATH_LENGTH_MAX, PATH_PATTERN
 from scheduler.model.shape import shape_of
 from scheduler.simulate.pairs import parse_pairs
-from scheduler.simulate.speed import parse_speedup
+from scheduler.simulate.speed import Speedup, parse_speedup
 from scheduler.simulate.table import Row, parse_csv, validated
 from scheduler.simulate.work import CurveWork
 from scheduler.simulate.workload import Submission
@@ -48,8 +48,8 @@ class JobRow(Row):
     #: Equal to `min_workers` if not given.
     max_workers: Workers | None = None
     preferred_workers: Workers | None = None
-    #: `linear`, `amdahl SHARE`, or points such as `1=1 2=1.9 4=3.4`.
-    speed: Annotated[str, BeforeValidator(_known_curve)] = "linear"
+    #: `linear`, `amdahl SHARE`, or points such as `1=1 2=1.9 4=3.4`; None: as all jobs without one.
+    speed: Annotated[str, BeforeValidator(_known_curve)] | None = None
     #: How long the job stands still at each change of its membership.
     resize_seconds: Seconds = 0.0
     #: How long a worker that is asked to leave still holds its slots.
@@ -86,7 +86,8 @@ class JobRow(Row):
     def most_workers(self) -> int:
         return self.max_workers or self.min_workers
 
-    def submission(self) -> Submission:
+    def submission(self, speedup: Speedup) -> Submission:
+        """`speedup`: of jobs that name none."""
         spec = JobSpec(
             name=self.name,
             command=COMMAND,
@@ -103,25 +104,27 @@ class JobRow(Row):
             preferred_workers=self.preferred_workers,
             expected_seconds=self.expected_seconds,
         )
-        work = CurveWork.lasting(self.work_seconds, 1, parse_speedup(self.speed))
+        curve = speedup if self.speed is None else parse_speedup(self.speed)
+        work = CurveWork.lasting(self.work_seconds, 1, curve)
         load = SlotLoad(self.slot_memory, self.slot_utilization)
         return Submission(self.at_seconds, spec, work, self.resize_seconds, self.shared_speed, load, self.leave_seconds)
 
 
-def from_csv(path: Path, text: str) -> list[Submission]:
-    """The jobs of a CSV file. Raises `UserError`."""
-    return _submissions(path, parse_csv(path, text, JobRow))
+def from_csv(path: Path, text: str, speedup: Speedup) -> list[Submission]:
+    """The jobs of a CSV file; `speedup` is that of jobs that name none. Raises `UserError`."""
+    return _submissions(path, parse_csv(path, text, JobRow), speedup)
 
 
-def from_yaml(path: Path, text: str) -> list[Submission]:
-    """The jobs of a YAML file. Raises `UserError`."""
+def from_yaml(path: Path, text: str, speedup: Speedup) -> list[Submission]:
+    """The jobs of a YAML file, as `from_csv`. Raises `UserError`."""
     items = read_items(path, text, "jobs")
-    return _submissions(path, [(each.line, validated(JobRow, each.values, each.place, strict=True)) for each in items])
+    rows = [(each.line, validated(JobRow, each.values, each.place, strict=True)) for each in items]
+    return _submissions(path, rows, speedup)
 
 
-def _submissions(path: Path, rows: list[tuple[int, JobRow]]) -> list[Submission]:
+def _submissions(path: Path, rows: list[tuple[int, JobRow]], speedup: Speedup) -> list[Submission]:
     refuse_repeated(path, [(line, row.name) for line, row in rows], "name")
-    return [row.submission() for _, row in rows]
+    return [row.submission(speedup) for _, row in rows]
 
 
 def refuse_repeated(path: Path, names: list[tuple[int, str]], field: str) -> None:

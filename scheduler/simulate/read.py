@@ -26,7 +26,7 @@ class Source:
     profiles: Path | None = None
     #: Whether workers choose their batch sizes.
     tuned: bool = False
-    #: For workloads that say nothing of speed.
+    #: For jobs of which the workload does not tell it.
     speedup: Speedup = Linear()
     #: For generated ones.
     seed: int = 0
@@ -40,10 +40,10 @@ def read_workload(name: str, source: Source) -> Workload:
     path = Path(name)
     text = read_text(path)
     if path.suffix.lower() in (".yaml", ".yml", ".json"):
-        return Workload.of(path.stem, job_rows.from_yaml(path, text))
+        return Workload.of(path.stem, job_rows.from_yaml(path, text, source.speedup))
     columns = set(header_of(text))
     if "work_seconds" in columns or "at_seconds" in columns:
-        return Workload.of(path.stem, job_rows.from_csv(path, text))
+        return Workload.of(path.stem, job_rows.from_csv(path, text, source.speedup))
     if {"application", "batch_size"} <= columns:
         with needs("scipy"):
             from scheduler.simulate.adaptdl_rows import adaptdl_workload

@@ -79,6 +79,14 @@ def test_one_worker_needs_what_the_file_says_whatever_the_unit_of_the_measured_s
     assert [seconds_alone(second, (size,)) for size in (1, 2)] == pytest.approx([100.0, 50.0])
 
 
+@pytest.mark.parametrize(("text", "name"), [(CSV, "w.csv"), (YAML, "w.yaml")])
+def test_jobs_that_name_no_speed_have_that_of_the_command(tmp_path: Path, text: str, name: str) -> None:
+    path = written(tmp_path, text, name)
+    early, late = read_workload(str(path), Source(speedup=Amdahl(0.5))).submissions
+    assert late.work.pace((4,), 0.0).per_second == pytest.approx(Amdahl(0.5)(4))
+    assert early.work.pace((3,), 0.0).per_second == pytest.approx(Amdahl(0.1)(3))
+
+
 def test_elasticflow_jobs_last_as_long_as_they_did_at_the_size_that_they_had(tmp_path: Path) -> None:
     first, second = read(tmp_path, ELASTICFLOW).submissions
     assert (first.at, first.spec.max_workers, first.work.total) == (0.0, 1, 80.0)
