@@ -141,3 +141,17 @@ def test_an_exporter_that_is_not_named_by_namespace_and_labels_is_refused(wrong:
 def test_a_factor_of_kubernetes_that_cannot_be_is_refused(factor: str) -> None:
     with pytest.raises(ConfigError, match=r"^setting kubernetes\.oversell: "):
         load_settings(overrides={"kubernetes": {"oversell": factor}})
+
+
+@pytest.mark.parametrize(("first", "count"), [(60000, 8000), (65535, 2)])
+def test_ports_that_do_not_exist_are_refused(put: SetVariable, first: int, count: int) -> None:
+    put("SCHED_ENGINE__MASTER_PORT_FIRST", str(first))
+    put("SCHED_ENGINE__MASTER_PORT_COUNT", str(count))
+    with pytest.raises(ConfigError) as refused:
+        load_settings()
+    assert str(refused.value) == (
+        f"setting engine: master_port_first {first} and master_port_count {count} reach port {first + count - 1}, "
+        "above 65535: lower one of them"
+    )
+    put("SCHED_ENGINE__MASTER_PORT_COUNT", "1")
+    assert load_settings().engine.master_port_first == first

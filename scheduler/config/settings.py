@@ -1,10 +1,10 @@
 """Every setting: its type, its bounds, its default, and what it means. Frozen, and validated once."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings, SystemSettings
 from scheduler.config.http_settings import HttpSettings
@@ -13,6 +13,7 @@ from scheduler.config.oidc_settings import OidcSettings
 from scheduler.config.section import PAIRS, WORDS, Section
 from scheduler.config.webhook_secret import with_a_key
 
+PORT_MAX = 65535
 #: Ours first, then those of published schedulers; see `scheduler.policy`.
 PolicyName = Literal["elastic", "fifo", "easy", "conservative", "elastic-fifo", "edl", "afs", "tiresias", "shortest"]
 
@@ -181,11 +182,21 @@ class EngineSettings(Section):
     )
     quarantine_max_seconds: Seconds = Field(default=3600.0, description="Longest quarantine.")
     master_port_first: int = Field(
-        default=21000, ge=1024, le=65535, description="First of the ports that are used as MASTER_PORT."
+        default=21000, ge=1024, le=PORT_MAX, description="First of the ports that are used as MASTER_PORT."
     )
     master_port_count: int = Field(
         default=8000, ge=1, le=60000, description="Number of ports that are used as MASTER_PORT."
     )
+
+    @model_validator(mode="after")
+    def _ports_exist(self) -> Self:
+        last = self.master_port_first + self.master_port_count - 1
+        if last > PORT_MAX:
+            raise ValueError(
+                f"master_port_first {self.master_port_first} and master_port_count {self.master_port_count} reach port "
+                f"{last}, above {PORT_MAX}: lower one of them"
+            )
+        return self
 
 
 def _with_a_host(url: str) -> str:
