@@ -155,3 +155,25 @@ def test_ports_that_do_not_exist_are_refused(put: SetVariable, first: int, count
     )
     put("SCHED_ENGINE__MASTER_PORT_COUNT", "1")
     assert load_settings().engine.master_port_first == first
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("SCHED_POLICIES__NAME", "use SCHED_POLICY__NAME"),
+        ("SCHED_ENGNE__LEASE_SECONDS", "use SCHED_ENGINE__LEASE_SECONDS"),
+        ("SCHED_WEBHOOK__CHAT__URL", "use SCHED_WEBHOOKS__CHAT__URL"),
+        ("SCHED_BOATS__LEASE_SECONDS", "use a group of policy, engine, local, system, "),
+    ],
+)
+def test_a_variable_of_a_group_that_there_is_not_is_refused(put: SetVariable, name: str, right: str) -> None:
+    put(name, "1")
+    with pytest.raises(ConfigError) as refused:
+        load_settings()
+    assert str(refused.value).startswith(f"variable {name}: not a setting: {right}")
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[policy]\nname = "fifo"\n', encoding="utf-8-sig")
+    assert load_settings(file).policy.name == "fifo"

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def variable(path: Sequence[str]) -> str:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # with or without a byte order mark
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -68,7 +69,16 @@ def _from_environment() -> dict[str, Any]:
         if keys[0] in Settings.model_fields:  # SCHED_URL, SCHED_TOKEN and the like belong to clients and workers
             _check_depth(name, keys)
             _put(data, keys, value)
+        elif len(keys) > 1 and not _OF_A_SERVICE.match(value):
+            raise ConfigError(f"variable {name}: not a setting: {_of_a_group(keys)}")
     return data
+
+
+def _of_a_group(keys: Sequence[str]) -> str:
+    """What to use instead of the variable of a group that there is not."""
+    groups = list(dict.fromkeys((*(path[0] for path in _paths() if len(path) > 1), "webhooks")))
+    near = get_close_matches(keys[0], groups, 1)
+    return f"use {variable((near[0], *keys[1:]))}" if near else f"use a group of {', '.join(groups)}"
 
 
 def _check_depth(name: str, keys: Sequence[str]) -> None:
