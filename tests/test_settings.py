@@ -177,3 +177,17 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('[policy]\nname = "fifo"\n', encoding="utf-8-sig")
     assert load_settings(file).policy.name == "fifo"
+
+
+def test_what_is_watched_by_default_can_be_left_unwatched(put: SetVariable, tmp_path: Path) -> None:
+    watched = load_settings()
+    assert (watched.policy.oversell_memory_max, watched.local.foreign_memory_min) == (0.9, 0.05)
+    file = tmp_path / "settings.toml"
+    file.write_text('[policy]\noversell_memory_max = "none"\n')
+    put("SCHED_LOCAL__FOREIGN_MEMORY_MIN", "none")
+    settings = load_settings(file)
+    assert (settings.policy.oversell_memory_max, settings.local.foreign_memory_min) == (None, None)
+    for wrong in ("2", "nothing"):
+        put("SCHED_LOCAL__FOREIGN_MEMORY_MIN", wrong)
+        with pytest.raises(ConfigError, match=r"setting local\.foreign_memory_min: "):
+            load_settings()

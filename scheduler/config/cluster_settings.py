@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from scheduler.config.numbers import Seconds
-from scheduler.config.section import WORDS, Section
+from scheduler.config.section import OR_NONE, WORDS, Section
 
 KubernetesName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
 ExporterPods = Annotated[
@@ -45,12 +45,10 @@ class LocalSettings(Section):
         description="Name of the node. Where GPUs are of several types, each further type is a node of its own, whose "
         "name has the type besides.",
     )
-    foreign_memory_min: float | None = Field(
+    foreign_memory_min: Annotated[float | None, Field(ge=1e-3, le=1), OR_NONE] = Field(
         default=0.05,
-        ge=1e-3,
-        le=1,
         description="Share of a GPU's memory that processes of others hold to compute, from which on no new workers "
-        "start on it; not set: not watched.",
+        "start on it; `none`: not watched.",
     )
     foreign_clear_seconds: Seconds = Field(
         default=30.0, description="Time for which others must hold less before workers start on such a GPU again."

@@ -30,3 +30,12 @@ def _pairs(value: Any) -> Any:
 
 #: For settings that are tables.
 PAIRS = BeforeValidator(_pairs)
+
+
+def _unset(value: Any) -> Any:
+    """Neither a file nor a variable of the environment can say that there is no value but by a word."""
+    return None if isinstance(value, str) and value.strip() == "none" else value
+
+
+#: For settings with a default that can be without a value, which is written `none`.
+OR_NONE = BeforeValidator(_unset)

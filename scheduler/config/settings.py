@@ -10,7 +10,7 @@ from scheduler.config.cluster_settings import KubernetesSettings, LocalSettings,
 from scheduler.config.http_settings import HttpSettings
 from scheduler.config.numbers import Duration, Factor, Heartbeat, Price, Seconds, SlotSeconds
 from scheduler.config.oidc_settings import OidcSettings
-from scheduler.config.section import PAIRS, WORDS, Section
+from scheduler.config.section import OR_NONE, PAIRS, WORDS, Section
 from scheduler.config.webhook_secret import with_a_key
 
 PORT_MAX = 65535
@@ -107,11 +107,9 @@ class PolicySettings(Section):
         description="A larger size at which a job was slower is tried again with idle slots after this time at one "
         "size, and after twice as long for each time that it was slower there again.",
     )
-    oversell_memory_max: float | None = Field(
+    oversell_memory_max: Annotated[float | None, Field(ge=1e-3, le=1), OR_NONE] = Field(
         default=0.9,
-        ge=1e-3,
-        le=1,
-        description="Used share of the memory of a GPU above which jobs that share it leave; not set: not watched.",
+        description="Used share of the memory of a GPU above which jobs that share it leave; `none`: not watched.",
     )
     oversell_utilization_max: float | None = Field(
         default=None,
