@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from scheduler.clock import VirtualClock
@@ -201,8 +202,20 @@ class _Stage:
         waiting = waiting or self._cluster.next_event_at() is not None
         if waiting or self._timer.woken or any(event.job_id is not None for event in report.events):
             self._idle_ticks = 0
-        elif not self._faults.something_returns:
+        elif not self._faults.something_returns and not self._pauses(report.at):
             self._idle_ticks += 1
+
+    def _pauses(self, now: float) -> bool:
+        """Whether a job, a worker or a node only waits for a moment that is known."""
+        world = self._engine.world
+        if world is None:
+            return False
+        moments = chain(
+            (job.not_before for job in world.queued.values()),
+            (worker.not_before for job in world.active.values() for worker in job.all_workers),
+            (node.quarantined_until or 0.0 for node in world.nodes.values()),
+        )
+        return any(moment > now for moment in moments)
 
 
 def _refuse_defects(report: TickReport) -> None:

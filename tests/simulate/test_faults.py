@@ -3,9 +3,10 @@
 import pytest
 
 from scheduler.cli.commands.simulated_faults import parse_faults
-from scheduler.config import PolicySettings, Settings
+from scheduler.config import EngineSettings, PolicySettings, Settings
 from scheduler.errors import InvalidInput
 from scheduler.model.job_state import JobState
+from scheduler.model.shape import WorkerShape
 from scheduler.simulate.faults import FaultCounts, Faults
 from scheduler.simulate.generate import Poisson, poisson
 from scheduler.simulate.nodes import read_nodes
@@ -69,6 +70,26 @@ def test_a_job_whose_workers_fail_too_often_fails() -> None:
     result = run(job("a", work=5000.0, max_retries=1), faults=Faults(0, worker_seconds=100.0), nodes="1x1")
     assert result.jobs[0].state is JobState.FAILED
     assert counts(result).jobs_failed == 1
+
+
+def test_a_job_that_waits_out_a_long_pause_after_a_failure_goes_on() -> None:
+    pauses = EngineSettings(backoff_seconds=2 * HOUR, backoff_max_seconds=2 * HOUR)
+    setup = Setup(read_nodes("1x1", "--nodes"), Settings(engine=pauses), faults=Faults(0, worker_seconds=HOUR))
+    result = simulate(Workload.of("test", [job("a", work=2 * HOUR, max_retries=10_000)]), setup)
+    assert counts(result).worker_failures >= 1
+    assert result.jobs[0].state is JobState.SUCCEEDED
+
+
+def test_a_node_in_a_long_quarantine_takes_jobs_again() -> None:
+    long = {"quarantine_window_seconds": 10 * HOUR, "quarantine_seconds": 10 * HOUR}
+    closed = EngineSettings(quarantine_failures=2, quarantine_max_seconds=10 * HOUR, **long)
+    setup = Setup(read_nodes("2x2:rack", "--nodes"), Settings(engine=closed), faults=Faults(0, worker_seconds=HOUR))
+    first = WorkerShape(node_selector=(("rack", "1"),))
+    jobs = [job(name, work=4 * HOUR, max_retries=10_000, user=name, shape=first) for name in "ab"]
+    result = simulate(Workload.of("test", jobs), setup)
+    assert counts(result).worker_failures >= 2
+    assert [each.state for each in result.jobs] == [JobState.SUCCEEDED] * 2
+    assert max(each.finished_at or 0.0 for each in result.jobs) > 10 * HOUR
 
 
 def test_a_lost_node_comes_back_and_its_job_goes_on() -> None:
