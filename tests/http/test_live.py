@@ -12,6 +12,7 @@ import pytest
 
 from scheduler.http.live import live
 from scheduler.http.live.snapshot import Drawer, Snapshot
+from scheduler.http.schemas.node_views import node_views
 from scheduler.http.static import files
 from scheduler.model.job_state import JobState, WaitReason
 from tests.http.site import Site
@@ -87,6 +88,8 @@ def test_workers_of_a_held_job_go_on_and_hold_their_slots_in_the_picture(tmp_pat
     picture = Drawer().draw(w.board.world, (), w.settings.policy, w.clock.now())
     assert (picture.slots_total, picture.slots_used) == (4, 2)
     assert picture.nodes["a"]["held"] == [(job_id, "ready", [0]), (job_id, "ready", [1])]
+    (node,) = node_views(w.board.world.nodes.values(), w.board.world)
+    assert (node["slots_used"], node["held"], node["workers"]) == (2, [(job_id, 2)], ["1-1", "1-2"])
     w.ask_cancel(job_id)
     w.tick()
     picture = Drawer().draw(w.board.world, (), w.settings.policy, w.clock.now())

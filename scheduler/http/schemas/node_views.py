@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 
 from typing_extensions import TypedDict
 
@@ -9,6 +10,7 @@ from scheduler.model.foreign import NO_FOREIGN
 from scheduler.model.ids import NodeName
 from scheduler.model.node import Node, NodeIntent
 from scheduler.model.slot import SlotClosure
+from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 
@@ -71,16 +73,16 @@ class NodeView(TypedDict):
 
 
 def node_views(nodes: Iterable[Node], world: World | None) -> list[NodeView]:
-    """All nodes by name, with what runs on them as far as the world is loaded."""
-    workers: dict[NodeName, list[Worker]] = {}
-    for job in world.active.values() if world is not None else ():
-        for worker in job.all_workers:
-            workers.setdefault(worker.node, []).append(worker)
+    """All nodes by name, with what runs on them as far as the world is loaded, also of jobs that are held."""
     world = world if world is not None else World()
+    workers: dict[NodeName, list[Worker | Stray]] = {}
+    of_jobs: Iterable[Worker | Stray] = (worker for job in world.active.values() for worker in job.all_workers)
+    for worker in chain(of_jobs, world.strays.values()):
+        workers.setdefault(worker.node, []).append(worker)
     return [_node_view(node, workers.get(node.name, []), world) for node in sorted(nodes, key=lambda node: node.name)]
 
 
-def _node_view(node: Node, workers: list[Worker], world: World) -> NodeView:
+def _node_view(node: Node, workers: list[Worker | Stray], world: World) -> NodeView:
     sharers = [w for w in workers if w.shared]
     held, shared = _slots_by_job(w for w in workers if not w.shared), _slots_by_job(sharers)
     foreign = world.foreign.get(node.name, NO_FOREIGN).slots + world.closed_unheld(node)[SlotClosure.FOREIGN]
@@ -110,7 +112,7 @@ def _node_view(node: Node, workers: list[Worker], world: World) -> NodeView:
     }
 
 
-def _slots_by_job(workers: Iterable[Worker]) -> list[tuple[int, int]]:
+def _slots_by_job(workers: Iterable[Worker | Stray]) -> list[tuple[int, int]]:
     slots = Counter[int]()
     for worker in workers:
         slots[worker.job_id] += len(worker.slot_ids)

@@ -297,7 +297,7 @@ class Places:
 
     def __init__(self, world: World, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._kinds = kinds_of(world, ledger)
+        self._kinds = kinds_of(world, ledger.position)
         self._feasible: dict[WorkerShape, FeasibleNodes] = {}
         #: By the indexes of their kinds and the barred nodes.
         self._sites: dict[tuple[tuple[int, ...], frozenset[NodeName]], Sites] = {}
