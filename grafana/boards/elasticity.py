@@ -83,7 +83,7 @@ _COST = (
     ),
     Panel(
         "Goodput",
-        "Work kept as a share of all slots, and work lost as a share of held slots, over one hour.",
+        "Work kept as a share of all slots over 10 minutes, and work lost as a share of held slots over 1 hour.",
         {"goodput": "max(sched:goodput_ratio:rate_10m{@})", "lost": "max(sched:lost_work_ratio:rate_1h)"},
         "percentunit",
         names.UTILIZATION,

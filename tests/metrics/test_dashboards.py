@@ -110,6 +110,13 @@ def test_every_panel_tells_what_it_shows_in_which_unit_and_where_there_is_more(b
         assert placed["type"] == "row" or len(placed["links"]) == 2
 
 
+def test_panels_tell_over_what_time_their_ratios_are() -> None:
+    words = {"10m": "over 10 minutes", "1h": "over 1 hour"}
+    for panel in (each for board in BOARDS for each in panels(board)):
+        spans = re.findall(r"\bsched:[a-z_]+:rate_(\w+)", " ".join(panel.queries.values()))
+        assert [span for span in spans if words[span] not in panel.description] == [], panel.title
+
+
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 def test_panels_do_not_overlap_and_stay_inside(board: Dashboard) -> None:
     taken: set[tuple[int, int]] = set()

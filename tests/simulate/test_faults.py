@@ -81,15 +81,20 @@ def test_a_job_that_waits_out_a_long_pause_after_a_failure_goes_on() -> None:
 
 
 def test_a_node_in_a_long_quarantine_takes_jobs_again() -> None:
-    long = {"quarantine_window_seconds": 10 * HOUR, "quarantine_seconds": 10 * HOUR}
-    closed = EngineSettings(quarantine_failures=2, quarantine_max_seconds=10 * HOUR, **long)
+    long = 10 * HOUR
+    closed = EngineSettings(
+        quarantine_failures=2,
+        quarantine_window_seconds=long,
+        quarantine_seconds=long,
+        quarantine_max_seconds=long,
+    )
     setup = Setup(read_nodes("2x2:rack", "--nodes"), Settings(engine=closed), faults=Faults(0, worker_seconds=HOUR))
     first = WorkerShape(node_selector=(("rack", "1"),))
     jobs = [job(name, work=4 * HOUR, max_retries=10_000, user=name, shape=first) for name in "ab"]
     result = simulate(Workload.of("test", jobs), setup)
     assert counts(result).worker_failures >= 2
     assert [each.state for each in result.jobs] == [JobState.SUCCEEDED] * 2
-    assert max(each.finished_at or 0.0 for each in result.jobs) > 10 * HOUR
+    assert max(each.finished_at or 0.0 for each in result.jobs) > long
 
 
 def test_a_lost_node_comes_back_and_its_job_goes_on() -> None:
