@@ -56,7 +56,7 @@ def answering(status: int, body: bytes, content_type: str = "text/html") -> Iter
         (("token", "create", "--user", "ann", "--expires", "0"), "--expires: must be at least"),
         (("token", "revoke", "9" * 30), "ID: must be at most"),
         (("list", "--queue", "lab/"), "--queue: each name must be 1 to 63 of"),
-        (("usage", "--since", "2999-01-01"), "--since: must be before the end of the range"),
+        (("usage", "--since", "2999-01-01"), "--since: must be in an earlier hour than the end of the range"),
         (("report", "--since", "2999-01-01"), "--since: must be at least one second before the end"),
         (("events", "--after", "9" * 30), "--after: must be at most"),
         (("priority", "1", "99999999"), "N: must be at most 1000000, not 99999999"),
