@@ -19,6 +19,7 @@ from benchmarks.virtual import (
 from scheduler.config import PolicyName
 from scheduler.simulate.job_rows import JobRow
 from scheduler.simulate.result import Result
+from scheduler.simulate.speed import Linear
 from scheduler.simulate.workload import Submission
 
 #: Pods of the service from each second on, as recorded in the second experiment.
@@ -100,4 +101,4 @@ def _job(name: str, at: float, workers: int, work: float) -> Submission:
         resize_seconds=PAUSE_SECONDS,
         leave_seconds=LEAVE_SECONDS,
     )
-    return row.submission()
+    return row.submission(Linear())

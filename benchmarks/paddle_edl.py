@@ -23,6 +23,7 @@ from benchmarks.virtual import (
 from scheduler.config import PolicyName
 from scheduler.simulate.job_rows import JobRow
 from scheduler.simulate.result import Result
+from scheduler.simulate.speed import Linear
 from scheduler.simulate.workload import Submission
 
 NODES = "133x3"
@@ -89,4 +90,4 @@ def _job(name: str, at: float, fixed: int, work: float) -> Submission:
         resize_seconds=PAUSE_SECONDS,
         leave_seconds=LEAVE_SECONDS,
     )
-    return row.submission()
+    return row.submission(Linear())
