@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from scheduler.cli.render.datafields import data_rows
 from scheduler.cli.render.output import Cell, Column, fields, table
 from scheduler.cli.render.times import ago, span, stamp
+from scheduler.model.words import rate_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -260,7 +261,7 @@ def job_fields(view: View, now: float) -> "RenderableType":
         *data_rows(view, now),
         ("progress", _progress(progress, now)),
         ("metrics", ", ".join(f"{name} {value:.6g}" for name, value in progress["metrics"].items())),
-        ("throughput", ", ".join(f"{count} workers {_rate(rate)}/s" for count, rate in progress["throughput"])),
+        ("throughput", ", ".join(f"{count} workers {rate_text(rate)}/s" for count, rate in progress["throughput"])),
         ("efficiency", "" if progress["efficiency"] is None else f"{progress['efficiency']:.3g} of each sample"),
         ("reserved", _reserved(view)),
     ]
@@ -310,17 +311,12 @@ def _progress(progress: View, now: float) -> str:
     parts = [
         f"step {progress['step']}" if progress.get("step") is not None else "",
         f"epoch {progress['epoch']}" if progress.get("epoch") is not None else "",
-        f"{_rate(progress['samples_per_second'])} samples/s" if progress.get("samples_per_second") else "",
+        f"{rate_text(progress['samples_per_second'])} samples/s" if progress.get("samples_per_second") else "",
         f"last commit {ago(progress['last_commit_at'], now)}" if progress.get("last_commit_at") else "",
         f"last checkpoint {ago(progress['last_checkpoint_at'], now)}" if progress.get("last_checkpoint_at") else "",
         f"last resize {progress['resize_seconds']:.2f}s" if progress.get("resize_seconds") else "",
     ]
     return ", ".join(part for part in parts if part)
-
-
-def _rate(per_second: float) -> str:
-    """`0.01235`, `12.35`, `123,456`."""
-    return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:.4g}"
 
 
 def recurring_fields(view: View, now: float) -> "RenderableType":

@@ -132,14 +132,12 @@ def place_is_gone(changeset: Changeset, worker: Worker) -> str | None:
 
 def _room_is_gone(world: World, worker: Worker, node: NodeObservation | None) -> str | None:
     """As `place_is_gone`, of CPUs and memory: of those that have not started, who was given them last comes first."""
-    used = world.used(worker.node)
-    if node is None or (used.cpus <= node.cpus + CPU_EPSILON and used.memory_mib <= node.memory_mib):
+    if node is None or not (worker.cpus or worker.memory_mib):
         return None
-    before = [
-        each
-        for each in _beside(world, worker)
-        if each.state is WorkerState.PENDING and each.id != worker.id and not _is_later(each, worker)
-    ]
+    used = world.used(worker.node)
+    if used.cpus <= node.cpus + CPU_EPSILON and used.memory_mib <= node.memory_mib:
+        return None
+    before = [each for each in _beside(world, worker) if each.state is WorkerState.PENDING and _is_later(worker, each)]
     cpus = used.cpus - sum(each.cpus for each in before)
     memory_mib = used.memory_mib - sum(each.memory_mib for each in before)
     short = (worker.cpus > 0 and cpus > node.cpus + CPU_EPSILON) or (

@@ -32,15 +32,18 @@ def caller_of(request: Request) -> Identity | Stranger:
 
 def still_known(request: Request, services: Services) -> bool:
     """Whether who sent the request would be let in now: its token may have expired or been revoked since."""
-    found = services.access.identify(authorization_of(request), uid_in(request.scope))
-    return not isinstance(found, Stranger)
+    return not isinstance(_identified_now(request, services), Stranger)
 
 
 def check_still_known(request: Request, services: Services) -> None:
     """Raise 401 unless who sent the request, which may have waited since, would be let in now."""
-    found = services.access.identify(authorization_of(request), uid_in(request.scope))
+    found = _identified_now(request, services)
     if isinstance(found, Stranger):
         raise refusal_of(found)
+
+
+def _identified_now(request: Request, services: Services) -> Identity | Stranger:
+    return services.access.identify(authorization_of(request), uid_in(request.scope))
 
 
 def unauthorized(message: str) -> Refusal:

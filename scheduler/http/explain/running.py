@@ -8,7 +8,7 @@ from scheduler.http.explain.words import STOP_TEXTS, are, job_name, keeper_name,
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason
-from scheduler.model.words import counted
+from scheduler.model.words import counted, rate_text
 from scheduler.model.worker import LeaveReason, WorkerState
 from scheduler.model.world import World
 from scheduler.policy.explain.growth_limits import Growth, Limit
@@ -125,11 +125,9 @@ def _speeds(job: Job, size: int) -> str:
     speeds = job.progress.speeds
     here = sum(speed.workers <= size for speed in speeds)
     shown = speeds[max(here - 3, 0) : here + 1]
-    return ", ".join(f"{_rate(speed.per_second)} samples/s with {counted(speed.workers, 'worker')}" for speed in shown)
-
-
-def _rate(per_second: float) -> str:
-    return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:.4g}"
+    return ", ".join(
+        f"{rate_text(speed.per_second)} samples/s with {counted(speed.workers, 'worker')}" for speed in shown
+    )
 
 
 def _why_no_payback(job: Job, settings: PolicySettings) -> str:
