@@ -152,6 +152,29 @@ def test_a_row_with_an_odd_key_is_no_reason_to_load_all_again(url: str, open_sto
     assert store.look_again() == ()
 
 
+@pytest.mark.parametrize(
+    ("table", "column"), [("bookings", "name"), ("nodes", "name"), ("queues", "path"), ("workers", "job_id")]
+)
+def test_rows_whose_keys_are_of_many_types_are_looked_at_again(
+    url: str, open_store: OpenStore, table: str, column: str
+) -> None:
+    """SQLite keeps whatever was put into a column."""
+    store = open_store(url)
+    others = ", ".join(f'"{each.name}"' for each in metadata.tables[table].columns if each.name != column)
+    copied = f"INSERT INTO {table} ({column}, {others}) SELECT ?, {others} FROM {table} WHERE rowid = 1"
+    with garbage.connected(url) as session:
+        session.execute(copied, (b"\xff\xfe",))
+    store.load_world()
+    with garbage.connected(url) as session:
+        session.executemany(copied, [("text",), (0.5,), ("",), (-(2**63),), ("\x01",)])
+    with spoilt(url, table):
+        store.load_world()
+        met = store.unreadable
+        assert len([row for row in met if row.table == table]) > 1
+        assert store.look_again() == ()
+        assert store.unreadable == met
+
+
 def _note(statements: list[object], *call: object) -> None:
     statements.append(call)
 

@@ -4,7 +4,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, select, tuple_
+from sqlalchemy import BindParameter, Connection, Row, Select, Table, bindparam, select, tuple_
+from sqlalchemy.types import NullType
 
 from scheduler.model.ids import JobId
 from scheduler.model.unreadable import Unreadable
@@ -145,7 +146,8 @@ def _still(connection: Connection, name: str, found: Iterable[Found]) -> Iterato
         yield from (each.row.key for each in _unread_jobs(connection, aside, [job_id for (job_id,) in keys]))
         return
     table, query, make = _READ[name]
-    for _ in aside.read(table, connection.execute(query.where(tuple_(*table.primary_key.columns).in_(keys))), make):
+    rows = connection.execute(query.where(tuple_(*table.primary_key.columns).in_(_as_they_are(keys)))) if keys else ()
+    for _ in aside.read(table, rows, make):
         pass
     yield from (each.key for each in aside.rows)
 
@@ -157,6 +159,11 @@ def _can_be_asked_for(part: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _as_they_are(keys: Sequence[object]) -> BindParameter[Any]:
+    """Keys of several types for one query, where SQLAlchemy would take the type of the first for all of them."""
+    return bindparam("keys", keys, NullType(), expanding=True)
 
 
 def scan(connection: Connection) -> Iterator[StoredRow]:
@@ -177,7 +184,8 @@ def _unread_jobs(connection: Connection, aside: SetAside, among: Sequence[JobId]
     live_workers = select(*WORKER_COLUMNS).where(workers.c.live.is_not(None)).order_by(workers.c.ordinal)
     query = select(*JOB_COLUMNS)
     if among is not None:
-        live_workers, query = live_workers.where(workers.c.job_id.in_(among)), query.where(jobs.c.id.in_(among))
+        asked_for = _as_they_are(among)
+        live_workers, query = live_workers.where(workers.c.job_id.in_(asked_for)), query.where(jobs.c.id.in_(asked_for))
     live = workers_by_job(connection.execute(live_workers), aside)
     gone = set(live)
     names = set(connection.execute(select(nodes.c.name)).scalars())
