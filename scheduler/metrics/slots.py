@@ -84,7 +84,7 @@ _Held = Tally[tuple[NodeName, bool]]
 def add_slots(families: Families, world: World) -> None:
     """Slots by node, and what follows from them."""
     reserved, releasing = _reserved(world), _releasing(world)
-    strays, ending = _slots_of(world.strays.values()), _slots_of(world.ending_strays())
+    strays, ending = _slots_of(world.strays.values()), _slots_of(world.releasing_strays())
     total = held = 0
     slots, oversold = families["sched_slots"], families["sched_oversold_slots"]
     for node in world.nodes.values():

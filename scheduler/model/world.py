@@ -193,8 +193,21 @@ class World:
         return self.unread(stray.job_id) is not None or (held is not None and not held.cancelled)
 
     def ending_strays(self) -> Iterator[Stray]:
-        """The strays that are being ended, so that what they hold is being freed."""
+        """The strays that are being ended."""
         return (stray for stray in self.strays.values() if not self.goes_on(stray))
+
+    def releasing_strays(self) -> Iterator[Stray]:
+        """The strays that are being ended, each with what its end frees: no slot that somebody else holds as well.
+
+        A cluster that is seen late may list a worker whose slots others have by now.
+        """
+        usage: dict[NodeName, NodeUsage] = {}
+        for stray in sorted(self.strays.values(), key=self.goes_on, reverse=True):
+            beside = usage.get(stray.node, self.usage.get(stray.node, NO_USAGE))
+            usage[stray.node] = beside.plus(stray)
+            if not self.goes_on(stray):
+                others = 0 if stray.shared else beside.slot_mask
+                yield replace(stray, slot_ids=tuple(slot for slot in stray.slot_ids if not others >> slot & 1))
 
     def evolve(self, changes: Changes) -> "World":
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""

@@ -156,7 +156,7 @@ def _a_stray_is_seen_or_gone(data: st.DataObject, c: Cluster) -> None:
     else:
         node = data.draw(st.sampled_from(list(c.nodes.values())))
         free = [slot for slot in range(node.slots) if not c.world().used(node.name).slot_mask >> slot & 1]
-        c.stray(900, node.name, free[:2] or [0])
+        c.stray(900, node.name, data.draw(st.sampled_from([free[:2] or [0], [0]])))
 
 
 def _some_job(data: st.DataObject, c: Cluster) -> Job | None:

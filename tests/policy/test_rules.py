@@ -99,6 +99,20 @@ def test_selector_gpu_type_cpus_and_memory_are_respected() -> None:
     assert c.actions() == [Start(1, (("a", 1),)), Start(2, (("c", 2),))]
 
 
+@pytest.mark.parametrize(
+    ("strays", "free", "coming"),
+    [([[0]], 2, 0), ([[1]], 1, 1), ([[0, 1]], 1, 1), ([[1], [1]], 1, 1), ([[1, 2], [0, 2]], 0, 2)],
+)
+def test_a_stray_frees_no_slot_that_somebody_else_holds(strays: list[list[int]], free: int, coming: int) -> None:
+    """A cluster that is seen late lists an ended worker once more, whose slots others have by now."""
+    for wanted in (1, 2, 3):
+        c = Cluster().node("a", 3).running(1, {"a": 1}, preemptible=False).waiting(2, workers=(wanted, wanted))
+        for number, slots in enumerate(strays, 8):
+            c.stray(number, "a", slots)
+        expected = [Start(2, (("a", wanted),))] if wanted <= free else [Reserve(2, (("a", wanted),))]
+        assert c.actions() == (expected if wanted <= free + coming else [])
+
+
 def test_strays_and_leaving_workers_keep_their_slots() -> None:
     c = Cluster().node("a", 2).stray(9, "a", [0]).running(1, {"a": 1}, state=JobState.STOPPING).waiting(2)
     assert c.actions() == [Reserve(2, (("a", 1),))]

@@ -77,8 +77,8 @@ class Ledger:
         self._held: dict[int, Amount] = {}
         #: Positions where something is free, coming or held: elsewhere every view is empty.
         self.occupied: set[int] = set()
-        #: Strays, and whether each of them may go on.
-        self._strays: dict[WorkerId, tuple[Stray, bool]] = {}
+        #: Strays, and what each of them frees once it has ended: nothing if it may go on.
+        self._strays: dict[WorkerId, tuple[Stray, Held]] = {}
         #: What the nodes would offer to workers if they held none, a row per position.
         self.empty: Rows = np.zeros((len(self.nodes), 3), np.int64)
         self.recount(world, [node.name for node in own])
@@ -199,13 +199,14 @@ class Ledger:
 
     def recount(self, world: World, names: Iterable[NodeName]) -> None:
         """Recount what workers and strays hold on these nodes, and on nodes that strays came to or left."""
-        strays = {key: (stray, world.goes_on(stray)) for key, stray in world.strays.items()}
+        freed = {stray.id: self.held_by(stray) for stray in world.releasing_strays()}
+        strays = {key: (stray, freed.get(key, ())) for key, stray in world.strays.items()}
         moved: set[NodeName] = set()
         if strays != self._strays:
             for known, sign in ((self._strays, -1), (strays, 1)):
-                for stray, goes_on in known.values():
+                for stray, held in known.values():
                     moved.add(stray.node)
-                    for i, amount in () if goes_on else self.held_by(stray):
+                    for i, amount in held:
                         self.come(i, amount, sign)
             self._strays = strays
         with_strays = {stray.node for stray in world.strays.values()}

@@ -248,7 +248,7 @@ def _add(left: dict[NodeName, Amount | None], name: NodeName, amount: Amount, si
 
 def _leaving(world: World, plan: Plan) -> Iterator[Worker | Stray]:
     """Strays that are being ended, and workers that are leaving or are asked to by the plan."""
-    yield from world.ending_strays()
+    yield from world.releasing_strays()
     stopped = {action.job_id for action in plan.actions if isinstance(action, StopJob)}
     asked = {worker for action in plan.actions if isinstance(action, Shrink) for worker in action.workers}
     touched = {action.job_id for action in plan.actions if isinstance(action, Shrink | StopJob)}
