@@ -104,10 +104,10 @@ class InvariantChecker:
             self._take_events()
         for violation in report.violations:
             raise Broken(violation.invariant, f"the planner's: {violation.detail}")
-        equals_keep_theirs(report.events, self._world.settings.policy)
         snapshot = self._world.engine.world
         if snapshot is None:
             return
+        equals_keep_theirs(report.events, snapshot, self._world.settings.policy)
         at, now = report.at, self._world.clock.now()
         order = Order(at, self._world.settings.policy)
         cluster = self._world.cluster
@@ -301,12 +301,18 @@ class InvariantChecker:
                 self._unended.remove(job_id)
 
 
-def equals_keep_theirs(events: Iterable[Event], settings: PolicySettings) -> None:
-    """I5: where equals do not share, nobody gives up workers for one."""
+def equals_keep_theirs(events: Iterable[Event], snapshot: Snapshot, settings: PolicySettings) -> None:
+    """I5: where equals do not share, nobody gives up own slots for one; those on shared slots make room."""
     deciding = (EventKind.JOB_SHRANK, EventKind.JOB_STOPPING)  # what follows of it may come under other settings
     moved = [event for event in events if event.kind in deciding and event.cause == LeaveReason.REBALANCED]
+    moved = [event for event in moved if not _shares_slots(snapshot, event.job_id)]
     shares = settings.share or settings.name != "elastic"
     hold(shares or not moved, "I5", f"jobs share although they are not to: {moved}")
+
+
+def _shares_slots(snapshot: Snapshot, job_id: JobId | None) -> bool:
+    job = snapshot.job(job_id) if job_id is not None else None
+    return job is not None and any(worker.shared for worker in job.workers)
 
 
 class StoredWorlds:
