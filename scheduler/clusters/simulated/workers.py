@@ -191,6 +191,9 @@ class SimulatedWorkers:
         """Report readiness, and then again at every heartbeat."""
         beat = behaviour.seconds_between_reports(process.start.role)
         if not process.ready or (beat is not None and now >= process.heard_at + beat):
+            job_id, job = process.start.job_id, self.jobs[process.start.job_id]
+            if not process.ready and process.start.worker_id in job.members:
+                self._form_later(job_id, job.generation)  # it was published when its last process was ready
             process.ready = True
             self._report(process, now)
 
