@@ -1,15 +1,19 @@
-"""Batch policies: what they refuse, and gradient accumulation."""
+"""Batch policies: what they refuse; gradient accumulation and empty shares."""
 
 import math
 import re
+from collections import UserDict
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import default_collate
 
-from scheduler.elastic import ConstantBatch, ScaledBatch, UsageError, micro_batches
+from scheduler.elastic import ConstantBatch, ScaledBatch, UsageError, collate_empty, micro_batches
 
 
 def wrong(value: Any) -> Any:
@@ -80,3 +84,68 @@ def test_an_unknown_rule_for_the_learning_rate_is_refused_with_those_there_are()
     rate: Any = "cubic"
     with pytest.raises(UsageError, match="rate must be one of linear, sqrt, adascale, not 'cubic'"):
         ScaledBatch(8, rate=rate)
+
+
+class Pair(NamedTuple):
+    """As a data set may give its samples."""
+
+    image: torch.Tensor
+    label: int
+
+
+@dataclass(frozen=True)
+class Columns:
+    """As a collate function may give a batch."""
+
+    image: torch.Tensor
+    names: list[str]
+
+
+def stacked(items: list[Any]) -> torch.Tensor:
+    return torch.stack([item[0] for item in items])
+
+
+def padded_time_first(items: list[Any]) -> torch.Tensor:
+    return stacked(items).transpose(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("collate", "wanted"),
+    [
+        (default_collate, [(0, 3), ()]),
+        (lambda items: tuple(zip(*items, strict=True)), ((), ())),
+        (lambda items: {"image": stacked(items), "largest": torch.tensor(7)}, {"image": (0, 3), "largest": ()}),
+        (lambda items: UserDict(image=stacked(items)), UserDict(image=(0, 3))),
+        (lambda items: MappingProxyType({"image": stacked(items)}), {"image": (0, 3)}),
+        (lambda items: Columns(stacked(items), [item[1] for item in items]), Columns((0, 3), [])),  # type: ignore[arg-type]
+        (lambda items: stacked(items).numpy(), (0, 3)),
+        (padded_time_first, (3, 0)),
+        (lambda items: (stacked(items), len(items[0]), "train"), ((0, 3), 2, "train")),
+    ],
+)
+def test_an_empty_share_has_no_sample_in_whatever_a_batch_is_made_of(collate: Any, wanted: Any) -> None:
+    emptied = collate_empty([(torch.ones(3), "a.png")], collate)([])
+    assert shapes_in(emptied) == wanted
+
+
+def shapes_in(batch: Any) -> Any:
+    """The batch with shapes in the place of tensors and arrays."""
+    if hasattr(batch, "shape"):
+        return tuple(batch.shape)
+    if isinstance(batch, Columns):
+        return Columns(shapes_in(batch.image), shapes_in(batch.names))
+    if isinstance(batch, dict | UserDict):
+        return type(batch)({key: shapes_in(value) for key, value in batch.items()})
+    return type(batch)(map(shapes_in, batch)) if isinstance(batch, list | tuple) else batch
+
+
+def test_an_empty_share_of_named_tuples_is_one_of_the_same_names() -> None:
+    emptied = collate_empty([Pair(torch.ones(3), 1)])([])
+    assert isinstance(emptied, Pair)
+    assert (emptied.image.shape, wrong(emptied.label).shape) == ((0, 3), (0,))
+
+
+@pytest.mark.parametrize("collate", [lambda items: object(), lambda items: torch.tensor(1.0)])
+def test_a_batch_in_which_nothing_counts_samples_is_refused_where_a_share_is_empty(collate: Any) -> None:
+    with pytest.raises(UsageError, match="finds nothing that counts samples in"):
+        collate_empty([(torch.ones(3), "a.png")], collate)([])

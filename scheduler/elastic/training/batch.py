@@ -1,8 +1,9 @@
 """What happens to the batch when the number of ranks changes, and handling of uneven batches. Imports torch."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, Protocol, assert_never, get_args, runtime_checkable
 
 import torch
@@ -141,10 +142,23 @@ def micro_batches(tensors: Sequence[torch.Tensor], samples: int) -> Iterator[tup
 
 
 def collate_empty(dataset: Any, collate: Callable[[list[Any]], Any] = default_collate) -> Callable[[list[Any]], Any]:
-    """A `collate_fn` that turns an empty share into a batch of zero samples with the right shapes and types."""
+    """A `collate_fn` that turns an empty share into a batch of zero samples with the right shapes and types.
+
+    What counts samples in a batch is what grows from one sample to two: dimensions of tensors and arrays, and lists.
+    It is found in whatever `collate` makes of lists, tuples, mappings and dataclasses; `UsageError` where nothing is.
+    """
 
     def collate_any(items: list[Any]) -> Any:
-        return collate(items) if items else _emptied(collate([dataset[0]]))
+        if items:
+            return collate(items)
+        one, two = collate([dataset[0]]), collate([dataset[0], dataset[0]])
+        emptied = _emptied(one, two)
+        if emptied is one:
+            raise UsageError(
+                f"collate_empty() finds nothing that counts samples in {shown(one)}: let collate give tensors, "
+                "arrays, or lists, tuples, mappings or dataclasses of them"
+            )
+        return emptied
 
     return collate_any
 
@@ -156,13 +170,28 @@ def _are_a_batch(tensors: Any) -> bool:
     return all(isinstance(tensor, torch.Tensor) and tensor.dim() for tensor in tensors)
 
 
-def _emptied(batch: Any) -> Any:
-    if isinstance(batch, torch.Tensor):
-        return batch[:0]
-    if isinstance(batch, dict):
-        return {key: _emptied(value) for key, value in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(_emptied(value) for value in batch)
-    if isinstance(batch, list):
-        return [_emptied(value) for value in batch]
-    return batch
+def _emptied(one: Any, two: Any) -> Any:
+    """A batch of one sample without it; `two`: one of two samples."""
+    shape = getattr(one, "shape", None)
+    if isinstance(shape, tuple):
+        grown = next((at for at, (few, more) in enumerate(zip(shape, two.shape, strict=False)) if few != more), None)
+        return one if grown is None else one[(slice(None),) * grown + (slice(0),)]
+    if isinstance(one, Mapping):
+        kept = {key: _emptied(value, two[key]) for key, value in one.items() if key in two}
+        return _replaced(one, kept) if isinstance(one, MutableMapping) else kept
+    if isinstance(one, list | tuple):
+        if len(one) != len(two):
+            return one[:0]
+        parts = [_emptied(few, more) for few, more in zip(one, two, strict=True)]
+        return type(one)(*parts) if hasattr(one, "_fields") else type(one)(parts)
+    if is_dataclass(one) and not isinstance(one, type):
+        names = [each.name for each in fields(one) if each.init]
+        return replace(one, **{name: _emptied(getattr(one, name), getattr(two, name)) for name in names})
+    return one
+
+
+def _replaced(batch: MutableMapping[Any, Any], values: Mapping[Any, Any]) -> MutableMapping[Any, Any]:
+    """A mapping of the same type with these values."""
+    made = copy(batch)
+    made.update(values)
+    return made
