@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from queue import Queue
 import pytest
 
 from scheduler.clusters.local.link import SupervisorLink
-from scheduler.clusters.local.processes import read_process
+from scheduler.clusters.local.processes import STATE_VARIABLE, WORKER_VARIABLE, boot_id, read_process
+from scheduler.clusters.local.records import ProcessRecord, Records, WorkerSpec
 from scheduler.errors import ClusterError
 from scheduler.model.ids import WorkerId
 from scheduler.model.observation import Phase
@@ -316,3 +318,47 @@ def test_a_directory_that_was_moved_without_workers_is_as_good_as_before(tmp_pat
         assert world.running("1-1").alive
     finally:
         world.tear_down()
+
+
+#: Prints how many of the recorded workers count as running, or the error, where few descriptors are left.
+RECOVERING = """
+import os, resource, sys
+from pathlib import Path
+from scheduler.clusters.local.recovery import recover
+
+taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(50)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 4, taken[-1] + 4))
+try:
+    print(sum(worker.first_alive for worker in recover(Path(sys.argv[1]))))
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_a_supervisor_without_descriptors_takes_no_running_worker_for_an_ended_one(
+    tmp_path: Path, strangers: list[subprocess.Popen[bytes]]
+) -> None:
+    records = Records(tmp_path)
+    for number in range(8):
+        env = {STATE_VARIABLE: str(tmp_path), WORKER_VARIABLE: f"{number}-1"}
+        strangers.append(subprocess.Popen(["/bin/sleep", "1000"], env=env))
+        records.create(WorkerSpec(f"{number}-1", f"{number}", "local", (0,), 1.0, 0, 5.0))
+        process = read_process(strangers[-1].pid)
+        assert process is not None
+        records.save(f"{number}-1", ProcessRecord(process.pid, process.start_ticks, boot_id(), 0.0))
+    command = [sys.executable, "-c", RECOVERING, str(tmp_path)]
+    told = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    assert told == "Too many open files"
+    assert all(process.poll() is None for process in strangers)
+
+
+def test_a_daemon_with_many_connections_shuts_its_supervisor_down(world: LocalWorld) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        world.cluster.shutdown()
+    finally:
+        for each in opened:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

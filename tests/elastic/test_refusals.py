@@ -298,3 +298,42 @@ def test_an_older_list_than_the_known_one_is_not_asked_for_again_without_a_pause
             worker.agent._poll_forever()
     assert happened == ["asked", "paused"]
     assert worker.agent.membership() == newer
+
+
+#: Ends with 0 once the worker has been heard twice, though its script has more files open than select() takes.
+MANY_FILES = """
+import os, resource
+from scheduler.elastic.environment import Environment
+from scheduler.elastic.membership.agent import Agent
+
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048, hard))
+opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+Agent(Environment.read(os.environ), "127.0.0.1:9", lambda: None, None).start()
+os.read(0, 1)
+"""
+
+
+class Counting(Restarting):
+    """A scheduler that answers each report, and tells of the third."""
+
+    heard: ClassVar[threading.Semaphore]
+
+    def do_POST(self) -> None:
+        super().do_POST()
+        self.heard.release()
+
+
+def test_a_script_with_many_open_files_goes_on_being_heard(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    Counting.answers = [200] * 1000
+    Counting.heard = threading.Semaphore(0)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Counting) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        Worker(site, monkeypatch, SCHED_URL=f"http://127.0.0.1:{server.server_port}")
+        with subprocess.Popen([sys.executable, "-c", MANY_FILES], cwd=ROOT, stdin=subprocess.PIPE) as process:
+            heard = [Counting.heard.acquire(timeout=60) for _ in range(3)]
+            process.kill()
+        server.shutdown()
+        thread.join()
+    assert all(heard), "its reports have ended"

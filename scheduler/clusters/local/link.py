@@ -94,7 +94,9 @@ class SupervisorLink:
             raise ClusterError("no supervisor of local workers is running") from None
         try:
             self.send(Request(shutdown=True))
-            ended, _, _ = select.select([supervisor], [], [], _JOIN_SECONDS_MAX)
+            poll = select.poll()  # select() takes no descriptor from 1024 on, and a daemon has many connections
+            poll.register(supervisor, select.POLLIN)
+            ended = poll.poll(_JOIN_SECONDS_MAX * 1000)
         finally:
             os.close(supervisor)
             self.close()

@@ -4,6 +4,7 @@ A process is identified by its pid, its start time and the boot: a pid alone may
 """
 
 import ctypes
+import errno
 import os
 import signal
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ STATE_VARIABLE = "SCHED_LOCAL_STATE"
 WORKER_VARIABLE = "SCHED_WORKER_ID"
 
 _PR_SET_CHILD_SUBREAPER = 36
+#: Errors of this process, which say nothing about the one that was asked for.
+_OWN_TROUBLE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,14 @@ def become_subreaper() -> None:
 def read_process(pid: int) -> Process | None:
     """The process with this pid; None if there is none."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
+        return _read_stat(pid)
     except OSError:
         return None
+
+
+def _read_stat(pid: int) -> Process:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        text = file.read()
     # The command name stands in parentheses and may hold anything, spaces and parentheses included.
     fields = text[text.rindex(b")") + 2 :].split()
     return Process(
@@ -123,21 +130,31 @@ def own_children() -> list[int]:
 
 
 def open_pidfd(pid: int, start_ticks: int) -> int | None:
-    """A descriptor that means exactly this process and gets readable at its end; None if it is gone."""
+    """A descriptor that means exactly this process and gets readable at its end; None if it is gone.
+
+    Raises `OSError` where this process is out of resources: then it is not known whether the other one is gone.
+    """
+    pidfd = None
     try:
         pidfd = os.pidfd_open(pid)
-    except OSError:
-        return None
-    process = read_process(pid)
-    if process is None or process.zombie or process.start_ticks != start_ticks:
+        process = _read_stat(pid)
+        if not process.zombie and process.start_ticks == start_ticks:
+            return pidfd
+    except OSError as error:
+        if error.errno in _OWN_TROUBLE:
+            if pidfd is not None:
+                os.close(pidfd)
+            raise
+    if pidfd is not None:
         os.close(pidfd)
-        return None
-    return pidfd
+    return None
 
 
 def kill_process(process: Process) -> None:
-    """SIGKILL exactly this process; nothing if it is gone, even if another has its pid now."""
-    pidfd = open_pidfd(process.pid, process.start_ticks)
+    """SIGKILL exactly this process; nothing if it is gone, or cannot be told from another that may have its pid now."""
+    pidfd = None
+    with suppress(OSError):
+        pidfd = open_pidfd(process.pid, process.start_ticks)
     if pidfd is None:
         return
     try:

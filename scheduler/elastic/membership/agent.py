@@ -338,8 +338,10 @@ class Agent:
 
     def _sleep_until_woken(self) -> None:
         seconds = HEARTBEAT_SECONDS if self._terminated_at is None else min(HEARTBEAT_SECONDS, 0.25)
-        readable, _, _ = select.select([self._wake_read], [], [], seconds)
-        if readable and signal.SIGTERM in os.read(self._wake_read, 4096) and self._terminated_at is None:
+        poll = select.poll()  # select() takes no descriptor from 1024 on, and scripts open many files
+        poll.register(self._wake_read, select.POLLIN)
+        came = os.read(self._wake_read, 4096) if poll.poll(seconds * 1000) else b""
+        if signal.SIGTERM in came and self._terminated_at is None:
             with self._changed:
                 self._terminated_at = time.monotonic()
                 self._changed.notify_all()
