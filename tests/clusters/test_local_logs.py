@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.clusters.logs.files import log_path, trim_log
+from scheduler.clusters.logs.files import log_path, save_log, trim_log
 from scheduler.clusters.logs.reader import LocalLogs, WorkerLog
 from scheduler.config import LocalSettings
 from scheduler.model.ids import JobId, WorkerId, job_key
 from tests.clusters.local_world import LocalWorld, Signpost
+from tests.full_disk import files_limited
 
 W = WorkerId("7-1")
 LIMIT = 64 * 1024
@@ -129,3 +130,10 @@ def test_a_flood_stays_within_its_limit_whether_the_daemon_is_there_or_not(
         assert world.cluster.logs.of_job(job_key(JobId(7), "")) == ()
     finally:
         world.tear_down()
+
+
+def test_a_log_that_a_full_disk_refuses_leaves_no_half_of_it(tmp_path: Path) -> None:
+    path = log_path(tmp_path, job_key(JobId(1), ""), W)
+    with files_limited(4096), pytest.raises(OSError, match="File too large"):
+        save_log(path, b"x" * 10_000, 0)
+    assert list(Path(path).parent.iterdir()) == []

@@ -95,9 +95,14 @@ def save_log(path: str, data: bytes, start: int) -> None:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     if start and not _try_save_range(path, LogRange(start, start)):
         raise OSError(errno.EIO, "cannot record the start of the log")
-    with open(f"{path}.new", "wb") as file:
-        file.write(data)
-    os.rename(f"{path}.new", path)
+    try:
+        with open(f"{path}.new", "wb") as file:
+            file.write(data)
+        os.rename(f"{path}.new", path)
+    except OSError:
+        with suppress(OSError):  # a full disk keeps no half of it
+            os.unlink(f"{path}.new")
+        raise
 
 
 def punch_hole(descriptor: int, hole_bytes: int) -> bool:
