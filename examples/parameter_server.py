@@ -71,11 +71,13 @@ class Table:
             if position in self.applied:
                 print(f"shard {position} is in already", flush=True)
                 return
-            self.rows[rows] -= RATE * gradients
-            self.applied = numpy.append(self.applied, position)
+            stepped, applied = self.rows.copy(), numpy.append(self.applied, position)
+            stepped[rows] -= RATE * gradients
             partial = self._path.with_suffix(".partial.npz")
-            numpy.savez(partial, rows=self.rows, applied=self.applied)
+            numpy.savez(partial, rows=stepped, applied=applied)
             partial.rename(self._path)
+            # Only now: where the disk refuses, the shard is not in, and is dealt again.
+            self.rows, self.applied = stepped, applied
 
 
 class Remote:
@@ -131,8 +133,10 @@ def answer(table: Table, connection: Connection) -> None:
             while True:
                 call, *arguments = connection.recv()
                 connection.send(table.pull(*arguments) if call == "pull" else table.push(*arguments))
-        except (EOFError, OSError):
+        except (EOFError, ConnectionError):
             return
+        except OSError as error:  # the disk refused a push: without an answer its shard is dealt again
+            print(f"cannot store the rows: {error}", flush=True)
 
 
 def train(shards: elastic.ShardQueue, servers: Sequence[Server], shard_seconds: float) -> None:

@@ -15,9 +15,11 @@ from typing import Any
 import numpy
 import pytest
 
+from examples.parameter_server import CLASSES, RATE, Table
 from scheduler.engine.absorb.worker_ends import GROUP_SECONDS
 from tests.daemon import ROOT, Daemon
 from tests.eventually import becomes, eventually
+from tests.full_disk import files_limited
 from tests.ports import free_port
 
 SHARDS, EPOCHS, SERVERS = 30, 16, 2
@@ -159,3 +161,15 @@ def test_who_does_not_know_the_job_s_token_is_not_heard(tmp_path: Path) -> None:
         stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
     known.push(0, numpy.array([1]), numpy.ones((1, example.CLASSES), numpy.float32))
     assert example.Remote(f"127.0.0.1:{port}", b"right").pull(numpy.array([1]))[0] == pytest.approx(-example.RATE)
+
+
+def test_a_push_that_the_disk_refuses_is_not_in_and_is_taken_when_it_comes_again(tmp_path: Path) -> None:
+    table = Table(tmp_path / "server-0.npz", 1000)
+    rows, gradients = numpy.array([1]), numpy.ones((1, CLASSES), numpy.float32)
+    with files_limited(4096), pytest.raises(OSError, match="File too large"):
+        table.push(7, rows, gradients)
+    assert not table.pull(rows).any()
+    table.push(7, rows, gradients)
+    stored = Table(tmp_path / "server-0.npz", 1000)
+    assert stored.applied.tolist() == [7]
+    assert (stored.pull(rows) == -RATE).all()
