@@ -2,14 +2,18 @@
 
 import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 
+from scheduler.elastic.errors import ElasticError
 from scheduler.elastic.training.checkpoint import CheckpointDirectory
 from tests.full_disk import files_limited
 
@@ -73,6 +77,45 @@ def test_what_killed_writers_have_left_is_removed_by_the_next_write_and_what_is_
         ".checkpoint-notes",
         "checkpoint-3-6.pt",
     ]
+
+
+@contextmanager
+def memory_limited(bytes_more: int) -> Iterator[None]:
+    """This process can take no more than this beyond what it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + bytes_more, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def test_a_training_does_not_begin_anew_where_the_system_withholds_its_only_checkpoint(tmp_path: Path) -> None:
+    directory = CheckpointDirectory(tmp_path)
+    whole = directory.write(1, 5, {"large": torch.zeros(40_000_000)})
+    told = (
+        rf"checkpoint {whole} cannot be read, and may be whole: [^\n]*\. Make it readable, or remove it to begin anew$"
+    )
+    with memory_limited(64 * 2**20), pytest.raises(ElasticError, match=told):
+        directory.read()
+    whole.rename(tmp_path / "elsewhere")
+    whole.symlink_to(whole)
+    with pytest.raises(ElasticError, match=told):
+        directory.read()
+    whole.unlink()
+    (tmp_path / "elsewhere").rename(whole)
+    found = directory.read()
+    assert found is not None
+    assert found[0] == 5
+
+
+def test_a_checkpoint_that_the_system_withholds_gives_way_to_the_one_before(tmp_path: Path) -> None:
+    directory = CheckpointDirectory(tmp_path)
+    directory.write(1, 1, {"step": 1})
+    withheld = tmp_path / "checkpoint-1-2.pt"
+    withheld.symlink_to(withheld)
+    assert directory.read() == (1, {"step": 1})
 
 
 WRITER = """

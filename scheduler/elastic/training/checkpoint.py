@@ -1,5 +1,6 @@
 """Checkpoints on disk: atomic, fenced by generation, newest first, and this job's alone. Imports torch."""
 
+import errno
 import logging
 import os
 import pickle
@@ -10,7 +11,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from scheduler.elastic.errors import UsageError
+from scheduler.elastic.errors import ElasticError, UsageError
 from scheduler.elastic.training.allowed import read, reason, refusal, require_allowed, strangers
 
 _LOG = logging.getLogger(__name__)
@@ -70,9 +71,10 @@ class CheckpointDirectory:
     def read(self) -> tuple[int, Any] | None:
         """Number of commits and content of the newest readable checkpoint of this job, or None where there is none.
 
-        Nothing that a file says is run. `UsageError` for a type that is not allowed: to begin anew would lose what the
-        file holds.
+        Nothing that a file says is run. To begin anew would lose what a file holds: `UsageError` for a type that is
+        not allowed, `ElasticError` where the only ones left may be whole, but the system does not give them now.
         """
+        withheld = ""
         for _, commits, path in self._found(_NAME):
             try:
                 content = read(path)
@@ -80,7 +82,11 @@ class CheckpointDirectory:
                 if names := strangers(path):
                     raise UsageError(refusal(f"checkpoint {path}", names)) from None
                 _LOG.warning("cannot read checkpoint %s, trying the previous one: %s", path, reason(error))
+            except FileNotFoundError:
+                continue  # its successor has taken its place
             except Exception as error:
+                if not withheld and _is_withheld(error):
+                    withheld = f"checkpoint {path} cannot be read, and may be whole: {reason(error)}"
                 _LOG.warning("cannot read checkpoint %s, trying the previous one: %s", path, reason(error))
             else:
                 if not (isinstance(content, dict) and content.keys() == {_JOB, _STATE}):
@@ -90,6 +96,8 @@ class CheckpointDirectory:
                 _LOG.error(
                     "checkpoint %s is not loaded: job %s wrote it, and this is job %s", path, content[_JOB], self._job
                 )
+        if withheld:
+            raise ElasticError(f"{withheld}. Make it readable, or remove it to begin anew")
         return None
 
     def _found(self, name: re.Pattern[str]) -> list[tuple[int, int, Path]]:
@@ -102,6 +110,13 @@ class CheckpointDirectory:
                 if (match := name.fullmatch(path.name))
             ]
         return sorted(found, reverse=True)
+
+
+def _is_withheld(error: Exception) -> bool:
+    """Whether it is the system that does not give a file's content: that may pass, and says nothing about the file."""
+    if isinstance(error, OSError):
+        return error.errno not in (None, errno.EINVAL, errno.EISDIR)  # of what damaged bytes make torch do
+    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
 
 
 def _save(content: Any, file: BinaryIO) -> None:
