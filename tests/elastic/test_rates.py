@@ -193,3 +193,30 @@ def test_trainings_one_after_the_other_with_the_same_optimizer_each_scale_its_ra
     optimizer.step()  # without a training, which AdaScale would refuse
     assert run_two_steps(optimizer, parameter, ConstantBatch(8)) == [1.0, 1.0]
     assert optimizer.param_groups[0]["lr"] == 1.0
+
+
+def test_a_step_that_failed_scales_the_rate_of_no_other_and_leaves_no_trace_in_a_commit() -> None:
+    parameter = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    optimizer = torch.optim.SGD([parameter], lr=0.5)
+    sampler = ElasticDistributedSampler(8, batch=ScaledBatch(per_worker=2, base_workers=2, warmup_steps=0))
+    state = State(optimizer=optimizer, sampler=sampler)
+
+    def out_of_memory() -> float:
+        raise RuntimeError("out of memory")
+
+    def train(state: State) -> list[float]:
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="out of memory"):
+                optimizer.step(out_of_memory)
+        parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        with pytest.raises(RuntimeError, match="out of memory"):
+            optimizer.step(out_of_memory)
+        state.commit()
+        committed = optimizer.param_groups[0]["lr"]
+        with pytest.raises(RuntimeError, match="out of memory"):
+            optimizer.step(out_of_memory)
+        state.restore()
+        return [-parameter.item(), committed, optimizer.param_groups[0]["lr"]]
+
+    assert run(train, state) == [0.25, 0.5, 0.5]

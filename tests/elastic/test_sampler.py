@@ -131,3 +131,11 @@ def test_a_batch_that_is_neither_a_number_nor_a_policy_is_refused(batch: Any) ->
 def test_a_data_set_without_a_length_is_refused(samples: Any) -> None:
     with pytest.raises(UsageError, match="samples, unless it is a data set with a length, must be an integer"):
         ElasticDistributedSampler(samples)
+
+
+def test_a_sampler_that_has_dealt_already_goes_on_in_the_order_of_the_seed_it_is_given() -> None:
+    given = ElasticDistributedSampler(50, batch=10, seed=2)
+    other = ElasticDistributedSampler(50, batch=10, seed=1)
+    assert list(other) != list(given)
+    other.load_state_dict(given.state_dict())
+    assert list(other) == list(given)

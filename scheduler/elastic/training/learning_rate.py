@@ -65,7 +65,13 @@ class RateScaler:
     def rest(self, optimizer: torch.optim.Optimizer) -> None:
         """Leaves the rates alone until the next `set_group`, as they were before a step that was cut off."""
         self._acts = False
-        self._put_back(optimizer)
+        self.put_back(optimizer)
+
+    def put_back(self, optimizer: torch.optim.Optimizer) -> None:
+        """Gives the optimizer its own rates again, also after a step that failed: nobody is told of its end."""
+        for group, rate in zip(optimizer.param_groups, self._rates, strict=False):  # groups may have been added since
+            group["lr"] = rate
+        self._rates = []
 
     def take_schedule_steps(self) -> int:
         """How often a schedule that counts steps of the base size is to be stepped now, so that it keeps up."""
@@ -90,6 +96,7 @@ class RateScaler:
         self._warmed_steps = state["warmed_steps"]
         self._scheduled_steps = state["scheduled_steps"]
         self.base_steps = state["base_steps"]
+        self._rates = []  # the optimizer has gone back to its own
 
     def _scale(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if not self._acts:
@@ -99,6 +106,7 @@ class RateScaler:
                 "this learning rate depends on the noise in the gradients: call average_gradients() first, or create "
                 "DistributedDataParallel inside the training function and wrap a hook of your own in state.measured()"
             )
+        self.put_back(optimizer)
         self._rates = [group["lr"] for group in optimizer.param_groups]
         self._applied = self.factor
         for group in optimizer.param_groups:
@@ -107,12 +115,6 @@ class RateScaler:
     def _unscale(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if not self._acts:
             return
-        self._put_back(optimizer)
+        self.put_back(optimizer)
         self._warmed_steps += 1
         self.base_steps += self._policy.base_steps(max(self._world_size, 1), self._applied)
-
-    def _put_back(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._rates:
-            for group, rate in zip(optimizer.param_groups, self._rates, strict=True):
-                group["lr"] = rate
-            self._rates = []

@@ -46,7 +46,7 @@ class ElasticDistributedSampler(Sampler[list[int]]):
         self.rank = 0
         self.world_size = 1
         self._order: torch.Tensor | None = None
-        self._order_epoch = -1
+        self._order_of: tuple[int, int] | None = None
         self._last = 0
 
     def set_group(self, rank: int, world_size: int) -> None:
@@ -115,12 +115,12 @@ class ElasticDistributedSampler(Sampler[list[int]]):
     def _permutation(self) -> torch.Tensor:
         if not self.shuffle:
             return torch.arange(self.samples)
-        if self._order is None or self._order_epoch != self.epoch:
+        if self._order is None or self._order_of != (self.seed, self.epoch):
             # Neighbouring seeds and epochs must not share permutations, so both are hashed into one number.
             digest = hashlib.blake2b(f"{self.seed}/{self.epoch}".encode(), digest_size=4).digest()
             generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))
             self._order = torch.randperm(self.samples, generator=generator)
-            self._order_epoch = self.epoch
+            self._order_of = self.seed, self.epoch
         return self._order
 
 

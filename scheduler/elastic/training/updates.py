@@ -83,6 +83,8 @@ class Updates:
         """A step has ended, also on the device."""
         if self._averager is not None:
             self._averager.settle()
+        if self.rates is not None:
+            self.rates.put_back(self._optimizer)
 
     def set_group(self, group: Group) -> None:
         """From now on this is the group."""
