@@ -3,7 +3,7 @@
 import os
 import traceback
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from scheduler.elastic.environment import Environment, checkpoint_dir
 from scheduler.elastic.errors import Resized, Stopped, UsageError
@@ -14,6 +14,7 @@ from scheduler.elastic.membership.quorum_runner import Agreement
 from scheduler.elastic.membership.standalone import Alone
 from scheduler.elastic.session import Options, Session
 from scheduler.elastic.state import State
+from scheduler.elastic.training.arguments import amount, shown
 from scheduler.elastic.training.checkpoint import CheckpointDirectory
 
 Result = TypeVar("Result")
@@ -55,9 +56,13 @@ def run(
     Returns:
         what `train` returned. A worker that is asked to leave does not return: it exits with status 64.
     """
-    if step_timeout_seconds is not None and not step_timeout_seconds > 0:
-        raise UsageError(f"step_timeout_seconds must be greater than 0, or None, not {step_timeout_seconds!r}")
-    options = Options(group_timeout_seconds, checkpoint_every_seconds, quorum_after_seconds, step_timeout_seconds)
+    _require_arguments(train, state)
+    options = Options(
+        amount("group_timeout_seconds", group_timeout_seconds),
+        _seconds_or_none("checkpoint_every_seconds", checkpoint_every_seconds, zero=True),
+        _seconds_or_none("quorum_after_seconds", quorum_after_seconds, zero=True),
+        _seconds_or_none("step_timeout_seconds", step_timeout_seconds),
+    )
     session = _connect(state, options)
     try:
         return _train(session, train, state, on_reset)
@@ -95,6 +100,15 @@ def _train(
             traceback.clear_frames(error.__traceback__)
         if membership is None:
             session.abandon()
+
+
+def _require_arguments(train: Any, state: Any) -> None:
+    if not callable(train) or not isinstance(state, State):
+        raise UsageError(f"run(train, state) takes a function and a State, not {shown(train)} and {shown(state)}")
+
+
+def _seconds_or_none(name: str, value: float | None, zero: bool = False) -> float | None:
+    return None if value is None else amount(f"{name}, unless it is None,", value, zero=zero, endless=True)
 
 
 def _connect(state: State, options: Options) -> Session:

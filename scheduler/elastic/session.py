@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -289,7 +290,8 @@ def is_broken_group(error: BaseException) -> bool:
 def leave() -> NoReturn:
     """Exits as asked, at once: tearing torch down takes longer than the slots should wait."""
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with suppress(Exception):  # a full disk, a reader that has gone, or a stream that was closed or never open
+            stream.flush()
     logging.shutdown()
     for child in multiprocessing.active_children():
         child.kill()

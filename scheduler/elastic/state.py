@@ -10,7 +10,9 @@ from torch.utils.data import DataLoader
 
 from scheduler.elastic.errors import UsageError
 from scheduler.elastic.group.group import Group
+from scheduler.elastic.training.arguments import amount, shown
 from scheduler.elastic.training.boundary import Boundary
+from scheduler.elastic.training.components import require_component, require_state
 from scheduler.elastic.training.learning_rate import RateScaler
 from scheduler.elastic.training.metrics import Metrics
 from scheduler.elastic.training.parallel import NOTHING, Hook, Told
@@ -55,6 +57,8 @@ class State:
         for name, value in given.items():
             if hasattr(type(self), name) or name in ("step", "epoch"):
                 raise UsageError(f"{name!r} is reserved by State: use another name")
+            if name not in values and value is not None:
+                require_component(name, value)
             if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
                 self._components[name] = value
             elif name in values:
@@ -200,6 +204,9 @@ class State:
             raise UsageError("average_gradients() needs the optimizer: pass it to State")
         if self._boundary is None or self._group is None:
             raise UsageError("average_gradients() only works inside the function passed to run()")
+        if loss not in ("mean", "sum"):
+            raise UsageError(f"loss must be mean or sum, not {shown(loss)}")
+        amount("samples of average_gradients()", samples, zero=True)
         total, self._voted = self._updates.average(self._group, samples, loss == "sum", self._boundary.wants_change())
         if self._averaged:
             self._end_step()
@@ -344,7 +351,8 @@ class State:
         self._snapshot.take(tree)
         self._committed_step = self.step
 
-    def _load(self, tree: dict[str, Any]) -> None:
+    def _load(self, tree: Any) -> None:
+        require_state(tree, self._components)
         self.step = tree["step"]
         self.epoch = tree["epoch"]
         for name, component in self._components.items():
@@ -357,7 +365,7 @@ class State:
                     kept.copy_(value)
             else:
                 self._values[name] = value
-        if self._updates is not None:
+        if self._updates is not None and "updates" in tree:  # a state that had no optimizer has none
             self._updates.load_state_dict(tree["updates"])
 
 

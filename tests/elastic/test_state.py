@@ -1,7 +1,14 @@
 """Commit, rollback and the single-process run, without any scheduler."""
 
+import math
+import os
+import re
+import subprocess
+import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,9 +17,11 @@ import torch.distributed as dist
 from scheduler import elastic
 from scheduler.elastic.group.group import Group
 from scheduler.elastic.group.sockets import Connections
+from scheduler.elastic.membership.agent import EXIT_DRAINED
 from scheduler.elastic.membership.membership import Membership
 from scheduler.elastic.training.snapshot import Snapshot
 from scheduler.elastic.training.throughput import Pace
+from tests.daemon import ROOT
 
 
 def make_state(samples: int = 20, **values: object) -> elastic.State:
@@ -298,3 +307,93 @@ def test_the_pause_of_a_resize_is_told_but_not_how_long_it_took_to_lose_a_worker
     state.restore()
     assert train_on(3) is None
     assert train_on(4) is not None
+
+
+def test_a_dict_with_an_order_of_its_own_comes_back_as_one() -> None:
+    state = elastic.State(recent=OrderedDict(a=torch.zeros(1), b=1))
+    state.commit()
+    state.recent.move_to_end("a")
+    state.restore()
+    assert type(state.recent) is OrderedDict
+    assert list(state.recent) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"model": [torch.nn.Linear(1, 1)]}, "model of State must be a torch.nn.Module, not [Linear("),
+        ({"model": torch.nn.Linear}, "model of State must be a torch.nn.Module, not <class"),
+        ({"optimizer": []}, "optimizer of State must be a torch.optim.Optimizer, not []"),
+        ({"lr_scheduler": len}, "lr_scheduler of State must be a schedule of torch.optim.lr_scheduler, not <built-in"),
+        ({"sampler": torch.utils.data.SequentialSampler([1])}, "sampler of State must be an ElasticDistributedSampler"),
+    ],
+)
+def test_what_cannot_be_kept_as_what_it_is_passed_as_is_refused(given: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(elastic.UsageError, match=re.escape(complaint)):
+        elastic.State(**given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"samples": 4, "loss": "Sum"}, "loss must be mean or sum, not 'Sum'"),
+        ({"samples": -1}, "samples of average_gradients() must be 0 or more, not -1"),
+        ({"samples": float("nan")}, "samples of average_gradients() must be 0 or more, not nan"),
+        ({"samples": "4"}, "samples of average_gradients() must be 0 or more, not '4'"),
+    ],
+)
+def test_gradients_are_not_averaged_by_what_is_no_number_or_an_unknown_loss(
+    arguments: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(elastic.UsageError, match=re.escape(complaint)):
+        elastic.run(lambda state: state.average_gradients(**arguments), make_state())
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"group_timeout_seconds": 0},
+        {"group_timeout_seconds": "60"},
+        {"group_timeout_seconds": math.inf},
+        {"group_timeout_seconds": None},
+        {"checkpoint_every_seconds": "600"},
+        {"checkpoint_every_seconds": -1.0},
+        {"quorum_after_seconds": math.nan},
+        {"step_timeout_seconds": True},
+    ],
+)
+def test_a_time_that_is_none_is_refused_before_anything_begins(option: dict[str, Any]) -> None:
+    (name,) = option
+    with pytest.raises(elastic.UsageError, match=f"^{name}.* must be .*0.*, not "):
+        elastic.run(lambda state: None, elastic.State(), **option)
+    assert not dist.is_initialized()
+
+
+def test_arguments_in_the_wrong_order_are_refused() -> None:
+    wrong: Any = elastic.State()
+    with pytest.raises(elastic.UsageError, match=r"run\(train, state\) takes a function and a State"):
+        elastic.run(wrong, wrong)
+
+
+def test_a_checkpoint_that_lacks_a_part_or_holds_something_else_is_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHED_CHECKPOINT_DIR", str(tmp_path))
+    elastic.run(lambda state: state.commit(), elastic.State(best=1.0), checkpoint_every_seconds=0.0)
+    with pytest.raises(elastic.UsageError, match=r"no model and no optimizer.*, only values: go on with[^\n]*$"):
+        elastic.run(lambda state: None, make_state())
+    for path in tmp_path.iterdir():
+        torch.save({"epoch": 1}, path)
+    with pytest.raises(elastic.UsageError, match=r"holds no state of a training, but \{'epoch': 1\}[^\n]*$"):
+        elastic.run(lambda state: None, make_state())
+
+
+@pytest.mark.parametrize("output", ["full", "closed"])
+def test_a_worker_leaves_with_its_status_also_where_its_output_cannot_be_written(output: str) -> None:
+    script = "from scheduler.elastic.session import leave; import sys; sys.stdout and print('last words'); leave()"
+    command = [sys.executable, "-c", script]
+    if output == "closed":
+        command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    with open("/dev/full", "w") as full:
+        left = subprocess.run(command, stdout=full, cwd=ROOT, env=os.environ | {"PYTHONUNBUFFERED": ""}, check=False)
+    assert left.returncode == EXIT_DRAINED

@@ -82,7 +82,7 @@ def test_a_commit_may_take_longer_than_a_step(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
 def test_a_time_that_is_none_is_refused(seconds: float) -> None:
-    with pytest.raises(elastic.UsageError, match="step_timeout_seconds must be greater than 0"):
+    with pytest.raises(elastic.UsageError, match="step_timeout_seconds, unless it is None, must be greater than 0"):
         elastic.run(lambda state: None, elastic.State(), step_timeout_seconds=seconds)
 
 

@@ -1,7 +1,7 @@
 """Copies of training state: kept in memory, sent to other ranks. Imports torch."""
 
 import pickle
-from collections import Counter
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,7 @@ def _split(tree: Any, tensors: list[torch.Tensor], types: set[type]) -> Any:
         return _Slot(len(tensors) - 1)
     if isinstance(tree, dict) and type(tree) is not Counter:
         types.update(map(type, tree))
-        return {key: _split(value, tensors, types) for key, value in tree.items()}
+        return _kind_of(tree)((key, _split(value, tensors, types)) for key, value in tree.items())
     if isinstance(tree, list):
         return [_split(value, tensors, types) for value in tree]
     if type(tree) is tuple:
@@ -99,12 +99,17 @@ def _join(structure: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(structure, _Slot):
         return tensors[structure.index]
     if isinstance(structure, dict) and type(structure) is not Counter:
-        return {key: _join(value, tensors) for key, value in structure.items()}
+        return _kind_of(structure)((key, _join(value, tensors)) for key, value in structure.items())
     if isinstance(structure, list):
         return [_join(value, tensors) for value in structure]
     if type(structure) is tuple:
         return tuple(_join(value, tensors) for value in structure)
     return structure
+
+
+def _kind_of(tree: dict[Any, Any]) -> type[dict[Any, Any]]:
+    """What it comes back as; other types of dict come back as plain ones."""
+    return OrderedDict if isinstance(tree, OrderedDict) else dict
 
 
 def _alike(kept: list[torch.Tensor], live: list[torch.Tensor]) -> bool:
