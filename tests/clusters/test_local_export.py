@@ -1,6 +1,7 @@
 """What a local worker finds in its environment: its job's own, then its submitter's, then the daemon's."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -85,6 +86,7 @@ def test_the_path_that_was_searched_is_named_in_one_line_of_bounded_length(world
     cases = (
         ("/a/bin:/b/bin", "program no-such is not found in PATH, which is /a/bin:/b/bin"),
         ("/a\n/b", "program no-such is not found in PATH, which is /a /b"),
+        (os.fsdecode(b"/a/\xff:/b\x01"), r"program no-such is not found in PATH, which is /a/\udcff:/b "),
         (":".join(["/folder/of/many"] * 200), "(200 folders)"),
     )
     for number, (path, said) in enumerate(cases, 1):

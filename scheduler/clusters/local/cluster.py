@@ -267,6 +267,12 @@ class LocalCluster:
             wake()
 
 
+def _line(text: str) -> str:
+    """The text as any database takes it: names of files may have bytes that are no text, words of users anything."""
+    shown = text.encode(errors="backslashreplace").decode()
+    return "".join(c if c.isprintable() else " " for c in shown)
+
+
 def _observed(worker: WorkerNotice) -> WorkerObservation:
     job_id, nonce = split_job_key(str(worker["job_id"]))
     cause = worker.get("cause")
@@ -280,7 +286,7 @@ def _observed(worker: WorkerNotice) -> WorkerObservation:
         memory_mib=worker["memory_mib"],
         shared=worker["shared"],
         exit_code=worker["exit_code"],
-        detail=worker["detail"],
+        detail=_line(worker["detail"]),
         cause=None if cause is None else EndCause(cause),
         started_at=worker["started_at"],
         ended_at=worker["ended_at"],
