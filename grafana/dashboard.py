@@ -106,7 +106,8 @@ _LEADERS: Json = {
     "datasource": DATASOURCE,
     "enable": True,
     "iconColor": "orange",
-    "expr": "changes(max(sched_term)[$__interval:]) > 0",
+    # Compares samples, not the values of a subquery, which may be fewer than two in the time of one step.
+    "expr": "max(sched_term) > max(max_over_time(sched_term[1h] offset $__interval))",
     "titleFormat": "Another daemon leads",
     "step": "60s",
 }

@@ -185,3 +185,32 @@ def test_every_alert_has_a_test_in_which_it_fires_and_one_in_which_it_does_not()
 def test_promtool_agrees(arguments: tuple[str, ...]) -> None:
     done = subprocess.run(["promtool", *arguments], cwd=RULES, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_prometheus
+def test_each_change_of_the_leader_is_marked_once(tmp_path: Path) -> None:
+    """Whether steps begin with whole minutes or not, and also after a time without a daemon."""
+    marks = BOARDS[0].json()["annotations"]["list"]
+    (query,) = (mark["expr"].replace("$__interval", "1m") for mark in marks if mark["name"] == "Change of leader")
+    series = [
+        {"series": 'sched_term{instance="a"}', "values": "1x9 _x30"},
+        {"series": 'sched_term{instance="b"}', "values": "0x9 2x10 _x9 3x10"},
+    ]
+    marked = {"10m": 2, "10m30s": 2, "30m": 3, "30m30s": 3}
+    times = ("5m", "9m", "9m30s", *marked, "11m", "11m30s", "15m", "25m", "31m", "35m")
+    tests = [
+        {
+            "expr": query,
+            "eval_time": time,
+            "exp_samples": [{"labels": "{}", "value": marked[time]}] if time in marked else [],
+        }
+        for time in times
+    ]
+    document = {
+        "evaluation_interval": "1m",
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": tests}],
+    }
+    path = tmp_path / "marks_test.yaml"
+    path.write_text(yaml.safe_dump(document))
+    done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
