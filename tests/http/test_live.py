@@ -105,11 +105,21 @@ def test_whoever_comes_back_gets_what_came_meanwhile(site: Site) -> None:
             site.submit(workers=9)
             site.tick()
             back = Stream(again)
-            kind, change = back.message()
+            kind, change = back.next_with("jobs")
             assert kind == "change"
             assert "nodes" not in change
     with site.client.stream("GET", "/v1/live", headers={"last-event-id": "another-run-7"}) as strange:
         assert Stream(strange).message()[0] == "picture"
+
+
+def test_whoever_comes_back_is_told_at_once_that_nothing_has_changed(site: Site) -> None:
+    with site.client.stream("GET", "/v1/live") as answer:
+        first = Stream(answer)
+        first.message()
+    site.clock.advance(5)
+    back = Stream(site.client.get("/v1/live", params={"wait": 0}, headers={"last-event-id": first.id}))
+    assert back.message() == ("change", {"time": site.clock.now()})
+    assert back.id == first.id
 
 
 def test_waiting_jobs_come_in_the_order_in_which_they_are_served(site: Site) -> None:

@@ -93,13 +93,14 @@ class Live:
         """
         notifier = self._services.events_bell
         until = notifier.time() + seconds
-        seen, sent_at = self._revision(last_seen), notifier.time()
+        seen, sent_at, begun = self._revision(last_seen), notifier.time(), False
         self.listeners[peer] += 1
         try:
             while not notifier.closed and known():
                 with notifier.listen(None) as ring:
                     await self._renew(at_once=seen == 0)
-                    news = self._since(seen)
+                    news = self._since(seen) or (b"" if begun else self._nothing_new())
+                    begun = True
                     # While this is sent, other listeners may get a newer frame.
                     seen = self._frame.revision
                     if news or notifier.time() - sent_at >= ALIVE_SECONDS:
@@ -123,6 +124,11 @@ class Live:
         changes = [change for revision, change in self._changes if revision > seen]
         reaches_back = seen > 0 and len(changes) == self._frame.revision - seen
         return b"".join(changes) if reaches_back else self._frame.whole
+
+    def _nothing_new(self) -> bytes:
+        """A change of the time alone: who comes back hears at once that what was seen last still holds."""
+        name = f"{self._run}-{self._frame.revision}"
+        return _message("change", name, self._services.clock.now(), {}, self._services.ahead_seconds())
 
     async def _renew(self, *, at_once: bool) -> None:
         """Make the frame no older than this call, or with `at_once` no older than the gap between two."""
