@@ -208,6 +208,18 @@ def test_a_code_in_the_address_logs_in_once_and_leaves_no_trace(tmp_path: Path, 
 
 
 @pytest.mark.slow
+def test_a_code_that_comes_to_a_page_that_is_open_logs_in_too(tmp_path: Path, look: Look) -> None:
+    with running_daemon(tmp_path, slots=4, http={"token": TOKEN}) as daemon:
+        viewer = look(daemon.url).open()
+        viewer.page.get_by_role("textbox", name="Token").wait_for()
+        code = daemon.client.post("/v1/page-codes").json()["code"]
+        viewer.page.goto(f"{daemon.url}/#code={code}")
+        viewer.until_text("#standing", "Live")
+        assert viewer.page.url == f"{daemon.url}/"
+        viewer.forgive("401")
+
+
+@pytest.mark.slow
 def test_a_question_for_a_token_that_was_closed_can_be_asked_again(tmp_path: Path, look: Look) -> None:
     with running_daemon(tmp_path, slots=4, http={"token": TOKEN}) as daemon:
         viewer = look(daemon.url).open()

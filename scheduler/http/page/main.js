@@ -12,6 +12,7 @@ import { follow } from "./stream.js";
 import { counted, numberText } from "./words.js";
 
 const HISTORY_MS = 30_000;
+const CODE = /^#code=([\w-]+)$/;
 const THEMES = { system: "system", light: "light", dark: "dark" };
 
 const cluster = new Cluster();
@@ -140,7 +141,7 @@ function route() {
 
 /** Logs in with the code that `sched page` has put into the address, which is removed from there and from the history. */
 async function logIn() {
-  const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1];
+  const code = CODE.exec(location.hash)?.[1];
   if (code === undefined) return;
   history.replaceState(null, "", location.pathname);
   try {
@@ -206,7 +207,10 @@ byId("forget-token").addEventListener("click", () => {
   token.forget();
   location.reload();
 });
-addEventListener("hashchange", route);
+addEventListener("hashchange", () => {
+  if (CODE.test(location.hash)) location.reload(); // an address by `sched page` was opened in this tab
+  else route();
+});
 await logIn();
 route();
 let begun = false;
