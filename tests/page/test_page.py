@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler.model.ids import WorkerId
 from scheduler.model.slot import ClosedSlot, SlotClosure
 from tests.http.site import Site
 from tests.page.conftest import Look
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -38,6 +43,73 @@ def test_names_of_users_stay_text(site: Site, look: Look) -> None:
     viewer.page.goto(f"{site.url}/#/jobs/{job}")
     viewer.until_text(".facts", f"echo {NASTY}")
     assert viewer.page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("path", ["/", "/#/jobs/1"])
+def test_long_names_without_a_gap_make_nothing_scroll_sideways(tmp_path: Path, look: Look, path: str) -> None:
+    site = Site(tmp_path)
+    site.node("n" * 120, slots=4)
+    site.tick()
+    with capture_logs(), site.served():
+        site.submit(name="W" * 128, user="U" * 128, command=["x" * 1000])
+        site.submit(name="W" * 128, user="U" * 128, workers=4, priority=-1)
+        site.advance(1)
+        viewer = look(site.url).open(path).live()
+        viewer.until_text("main", "WWWW")
+        for width in (1400, 320):
+            viewer.page.set_viewport_size({"width": width, "height": 800})
+            # The map is drawn for the new width a moment later.
+            viewer.until("(width) => document.documentElement.scrollWidth <= width", width)
+    site.close()
+
+
+def test_it_is_live_again_after_a_break_in_which_nothing_has_changed(site: Site, look: Look) -> None:
+    with site.client.stream("GET", "/v1/live") as answer:
+        lines = answer.iter_lines()
+        picture = "\n".join(next(lines) for _ in ("id", "event", "data", "end")) + "\n"
+    viewer = look(site.url)
+    held: list[Route] = []
+
+    def stream(route: "Route") -> None:
+        """The first one breaks off after the picture, the second is answered as soon as the test says so."""
+        held.append(route)
+        if len(held) == 1:
+            route.fulfill(body=picture, content_type="text/event-stream")
+
+    viewer.page.route("**/v1/live", stream)
+    viewer.open().live()
+    viewer.until_text("#trouble", "Connection to the daemon lost")
+    viewer.until_shown(lambda: len(held) == 2, "the page does not ask again")
+    held[1].continue_()
+    viewer.until_text("#standing", "Live")
+    assert not viewer.page.locator("#trouble").is_visible()
+
+
+def test_what_has_left_the_cluster_is_neither_drawn_nor_remembered(site: Site, look: Look) -> None:
+    viewer = look(site.url).open().live()
+    left = """async () => {
+      const [{ Cluster }, { SlotMap }] = await Promise.all([import('/page/cluster.js'), import('/page/map.js')]);
+      const cluster = new Cluster();
+      const canvas = document.createElement("canvas");
+      const around = document.getElementById("overview").appendChild(document.createElement("div"));
+      around.append(canvas);
+      const map = new SlotMap(canvas, cluster, () => {}, () => {});
+      const node = (name) => ({ name, slots: 2, away: "", held: [], shared: [], closed: [], reserved: [], foreign: 0 });
+      const job = (id) => ({ id, workers: 1, since: 0, state: "RUNNING", priority: 0 });
+      cluster.take("picture", { time: 1, nodes: [node("a"), node("b")], jobs: [job(1), job(2), job(3)] });
+      map.layout();
+      around.hidden = true; // as while the page of a job is shown
+      cluster.take("change", { time: 2, nodes_gone: ["b"], jobs_gone: [1] });
+      map.layout();
+      map.draw(); // in the colours of another theme
+      const sizes = [[...cluster.sizes.keys()]];
+      cluster.take("picture", { time: 3, nodes: [node("a")], jobs: [job(3)] });
+      sizes.push([...cluster.sizes.keys()]);
+      around.hidden = false;
+      map.layout();
+      return { sizes, drawn: map.order.map(({ name }) => name) };
+    }"""
+    assert viewer.page.evaluate(left) == {"sizes": [[2, 3], [3]], "drawn": ["a"]}
 
 
 def test_a_job_that_does_not_exist_is_said_so_and_nothing_is_offered_or_asked_for_any_more(
@@ -121,6 +193,30 @@ def test_what_is_not_today_is_told_with_its_day(site: Site, look: Look) -> None:
     assert today not in viewer.text("#job .log ol")
     viewer.page.clock.fast_forward(86_400_000)
     viewer.until_text("#job .log ol", today)
+
+
+def test_a_jobs_page_shows_the_newest_workers_however_many_pages_they_fill(tmp_path: Path, look: Look) -> None:
+    site = Site(tmp_path, page_size_max=1)
+    site.node("a", slots=12)
+    site.tick()
+    with capture_logs(), site.served():
+        job = site.submit(workers=12)
+        site.advance(1)
+        viewer = look(site.url).open(f"/#/jobs/{job}")
+        viewer.until_text("#job tbody", f"{job}-12")
+        assert viewer.page.locator("#job tbody tr").count() == 12
+        site.cluster.crash(WorkerId(f"{job}-1"))
+        site.advance(60)
+        viewer.until_text("#job tbody", f"{job}-13")
+        asked: list[str] = []
+        viewer.page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+        site.client.patch(f"/v1/jobs/{job}", json={"priority": 1})
+        site.advance(1)
+        viewer.until_text(".facts", "Priority\n1")
+        assert next(path for path in asked if path.startswith("workers?")) == "workers?after=12&limit=1000", (
+            "what has ended is read again"
+        )
+    site.close()
 
 
 def test_screen_readers_get_the_map_in_words_and_as_a_table(site: Site, look: Look) -> None:

@@ -27,11 +27,15 @@ export class Cluster {
     }
     for (const name of message.nodes_gone ?? []) this.nodes.delete(name);
     for (const node of message.nodes ?? []) this.nodes.set(node.name, node);
-    for (const id of message.jobs_gone ?? []) this.jobs.delete(id);
+    for (const id of message.jobs_gone ?? []) {
+      this.jobs.delete(id);
+      this.sizes.delete(id);
+    }
     for (const job of message.jobs ?? []) {
       this.jobs.set(job.id, job);
       this.#note(job);
     }
+    if (anew) for (const id of this.sizes.keys()) if (!this.jobs.has(id)) this.sizes.delete(id);
     for (const path of message.queues_gone ?? []) this.queues.delete(path);
     for (const queue of message.queues ?? []) this.queues.set(queue.path, queue);
     if (message.events) this.events = [...this.events, ...message.events].slice(-EVENTS_MAX);

@@ -8,7 +8,8 @@ import { factsOf, forecastText } from "./explanation.js";
 import { eventRow } from "./lists.js";
 import { moment, stateText, wants } from "./words.js";
 
-const WORKER_PAGES_MAX = 10;
+// Ended workers that are remembered, the newest.
+const WORKERS_MAX = 10_000;
 const EVENTS_MAX = 100;
 const LOG_BYTES = 65536;
 const LOG_CHARACTERS_MAX = 400_000;
@@ -21,6 +22,7 @@ const cell = (...children) => element("td", {}, ...children);
 export class JobPage {
   constructor(root, id, cluster) {
     Object.assign(this, { root, id, cluster, closed: false, known: false, log: { worker: "", offset: -LOG_BYTES } });
+    this.past = { workers: [], after: 0 };
     this.actions = new Actions(id);
     this.#build();
     this.timers = [setInterval(() => this.#readLog(), LOOK_MS), setInterval(() => document.hidden || this.update(), RENEW_MS)];
@@ -101,14 +103,18 @@ export class JobPage {
     [...this.root.children].slice(3).forEach((part) => part.remove());
   }
 
+  /** Oldest first. Pages before the first worker that has not ended stay as they are, and are read once. */
   async #allWorkers() {
     const found = [];
-    for (let page = 0, after = 0; page < WORKER_PAGES_MAX && after !== null; page++) {
+    for (let { after } = this.past; after !== null;) {
       const answer = await read(`/v1/jobs/${this.id}/workers?after=${after}&limit=1000`);
       found.push(...answer.workers);
       after = answer.next;
+      if (after !== null && found.every((worker) => worker.ended_at !== null)) {
+        this.past = { workers: [...this.past.workers, ...found.splice(0)].slice(-WORKERS_MAX), after };
+      }
     }
-    return found;
+    return [...this.past.workers, ...found];
   }
 
   #show(job, explanation, workers, events) {

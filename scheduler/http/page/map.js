@@ -26,7 +26,11 @@ export class SlotMap {
   /** Place all nodes anew and draw everything. */
   layout() {
     const width = this.canvas.parentElement.clientWidth;
-    if (width === 0) return; // not shown now
+    if (width === 0) { // not shown now: what was placed may be gone when it is
+      this.blocks.clear();
+      this.order = [];
+      return;
+    }
     this.width = width;
     const nodes = [...this.cluster.nodes.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
     this.labelled = nodes.length <= LABELLED_NODES_MAX;
