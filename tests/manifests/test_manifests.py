@@ -18,6 +18,8 @@ from scheduler.cli.client.connection import find_daemon
 from scheduler.config import HttpSettings, KubernetesSettings, load_settings
 from scheduler.daemon.trainingjobs.crd import definition
 from scheduler.daemon.trainingjobs.resource import job_spec, training_job
+from scheduler.model.field_rules import Leave
+from scheduler.model.pod_fields import POD_TEMPLATE
 from tests.clusters.control_plane import ControlPlane
 from tests.daemon import running_daemon
 from tests.eventually import eventually
@@ -221,6 +223,19 @@ def test_prometheus_sends_the_token_that_opens_metrics_alone() -> None:
     assert sources["SCHED_HTTP__METRICS_TOKEN"]["key"] != sources["SCHED_HTTP__TOKEN"]["key"]
 
 
+@pytest.mark.parametrize("extra", ["disruption-budget", "disruption-budget-v1beta1"])
+def test_a_disruption_budget_lets_nodes_be_drained_also_where_there_is_one_replica(extra: str) -> None:
+    (budget,) = yaml.safe_load_all((MANIFESTS / "extras" / extra / "disruption-budget.yaml").read_text())
+    deployment = yaml.safe_load((MANIFESTS / "base" / "deployment.yaml").read_text())["spec"]
+    single = yaml.safe_load((MANIFESTS / "overlays" / "sqlite-single" / "single.yaml").read_text())["spec"]
+    spec = budget["spec"]
+    assert spec["selector"] == deployment["selector"]
+    # What the API server works out: https://kubernetes.io/docs/tasks/run-application/configure-pdb/
+    may_go = {count: spec.get("maxUnavailable", count - spec.get("minAvailable", 0)) for count in (1, 2)}
+    assert (single["replicas"], deployment["replicas"]) == (1, 2)
+    assert may_go == {1: 1, 2: 1}
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_variables_that_name_others_come_after_them(overlay: str) -> None:
     """Kubernetes leaves a name as it is that stands before its variable."""
@@ -279,6 +294,19 @@ def test_the_admission_policy_asks_for_what_the_settings_give_to_workers() -> No
     for policy in policies:
         selector = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchLabels"]
         assert selector.items() <= namespace["metadata"]["labels"].items()
+
+
+def test_the_admission_policy_lets_in_the_volumes_that_templates_may_have_and_no_others() -> None:
+    def allowed(volume: dict[str, Any]) -> bool:
+        return POD_TEMPLATE.broken({"spec": {"volumes": [volume]}}, "pod_template", Leave()) is None
+
+    text = (MANIFESTS / "extras" / "admission-policy" / "admission-policy.yaml").read_text()
+    kinds = client.V1Volume.attribute_map.values()
+    assert set(re.findall(r"(?<!!)has\(volume\.(\w+)\)", text)) == {kind for kind in kinds if allowed({kind: {}})}
+    sources = client.V1VolumeProjection.attribute_map.values()
+    assert set(re.findall(r"(?<!!)has\(source\.(\w+)\)", text)) == {
+        source for source in sources if allowed({"projected": {"sources": [{source: {}}]}})
+    }
 
 
 def test_one_more_namespace_of_workers_is_a_kustomization_of_its_own(kubectl: Kubectl, tmp_path: Path) -> None:
