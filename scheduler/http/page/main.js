@@ -21,12 +21,14 @@ const map = new SlotMap(byId("map"), cluster, (job) => (location.hash = `#/jobs/
 let jobPage = null;
 let due = null; // what the next frame has to draw
 let drawn = false; // whether the map was shown
+let broken = false; // whether the stream has broken off since its last message
 
 // From the stream to the screen: messages change the cluster, the next frame draws all that they touched.
 
 function take(kind, message, receivedAt) {
   const touched = cluster.take(kind, message);
   cluster.receivedAt = receivedAt;
+  broken = false;
   if (due === null) {
     due = { layout: false, nodes: new Set(), receivedAt };
     requestAnimationFrame(drawDue);
@@ -68,7 +70,7 @@ function drawFigures() {
   const share = total > 0 ? ` (${Math.round((100 * used) / total)} %)` : "";
   const jobs = Object.entries(states).filter(([, count]) => count > 0).map(([state, count]) => `${numberText(count)} ${state.toLowerCase()}`);
   say(byId("figures"), `${numberText(used)} of ${counted(total, "slot")} used${share}; jobs: ${jobs.join(", ") || "none"}`);
-  standing(head);
+  if (!broken) standing(head);
 }
 
 function standing({ term, leader, not_ready: trouble }) {
@@ -167,6 +169,7 @@ function askForToken(why) {
 }
 
 async function away(error) {
+  broken = true;
   if (error instanceof Refused && error.status === 401) {
     const why = token.get() === null ? null : error.message;
     token.forget();
