@@ -2,12 +2,13 @@
 
 Jobs have no accounts of their own: as long as they are stored, their workers tell what each held, and their events what
 of it was lost. What was lent of an account's slots in an hour is divided among its jobs by what they held in it. The
-rest of an account is that of jobs which retention has removed: their number is 0.
+rest of an account is that of jobs which retention has removed: their number is 0. Hours are those of people's clocks as
+they stood at the time, since accounts were charged by them.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -15,7 +16,6 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, case, func, or_, select
 
 from scheduler.model.account import (
-    HOUR_SECONDS,
     LOSING,
     AccountKey,
     AccountSum,
@@ -23,14 +23,14 @@ from scheduler.model.account import (
     charges_of,
     folded,
     hour_of,
-    hourly,
     summed,
 )
 from scheduler.model.ids import JobId, worker_id
 from scheduler.store.codec.account_rows import charge_from_row, holding_from_row
 from scheduler.store.codec.reading import SetAside, plain
+from scheduler.store.queries.clock_leads import Leads, Stretch, leads
 from scheduler.store.queries.slot_usage import first_event, is_number
-from scheduler.store.sql.engine_tables import events, holdings, jobs, lease, node_types, usage, workers
+from scheduler.store.sql.engine_tables import events, holdings, jobs, node_types, usage, workers
 
 _KEYS = {"queue": usage.c.queue, "user": usage.c.user_name, "gpu_type": usage.c.gpu_type}
 _SUMS = (usage.c.held_seconds, usage.c.lent_seconds, usage.c.lost_seconds)
@@ -55,10 +55,10 @@ class Span:
 
 def sums(connection: Connection, span: Span, by: Collection[str]) -> list[AccountSum]:
     """Sums by these of queue, user, gpu_type and job."""
-    ahead_seconds = _ahead_seconds(connection)
+    ahead = leads(connection)
     if "job" in by:
-        return folded(_of_jobs(connection, span, ahead_seconds), by)
-    live = (AccountSum(*each.key, None, each.held, each.lent, 0.0) for each in _live(connection, span, ahead_seconds))
+        return folded(_of_jobs(connection, span, ahead), by)
+    live = (AccountSum(*each.key, None, each.held, each.lent, 0.0) for each in _live(connection, span, ahead))
     return folded(chain(_stored(connection, span, by), live), by)
 
 
@@ -66,13 +66,8 @@ def first_hour(connection: Connection) -> int | None:
     """The hour in which accounts begin; None: nothing was ever held."""
     charged = connection.execute(select(func.min(usage.c.hour)).where(is_number(usage.c.hour))).scalar_one()
     since = connection.execute(select(func.min(holdings.c.at)).where(is_number(holdings.c.at))).scalar_one()
-    begun = [] if since is None else [hour_of(since, _ahead_seconds(connection))]
+    begun = [] if since is None else [hour_of(since, leads(connection).at(since))]
     return min([*begun, *([] if charged is None else [int(charged)])], default=None)
-
-
-def _ahead_seconds(connection: Connection) -> float:
-    found = connection.execute(select(lease.c.ahead_seconds)).scalar_one()
-    return found if isinstance(found, float) else 0.0
 
 
 def _stored(connection: Connection, span: Span, by: Collection[str]) -> Iterator[AccountSum]:
@@ -86,30 +81,24 @@ def _stored(connection: Connection, span: Span, by: Collection[str]) -> Iterator
         yield AccountSum(queue, user, gpu_type, None, *(float(found[each.name] or 0.0) for each in _SUMS))
 
 
-def _live(connection: Connection, span: Span, ahead_seconds: float) -> Iterator[Charge]:
-    """What is held now and not charged yet, in these hours."""
+def _live(connection: Connection, span: Span, ahead: Leads) -> Iterator[Charge]:
+    """What is held now and not charged yet, in these hours: when clocks are set, all is charged."""
     for holding in SetAside().read(holdings, connection.execute(_HELD).all(), holding_from_row):
-        for charge in charges_of(holding, span.now, ahead_seconds):
+        for charge in charges_of(holding, span.now, ahead.present_seconds):
             if span.first <= charge.hour < span.last:
                 yield charge
 
 
-def _of_jobs(connection: Connection, span: Span, ahead_seconds: float) -> Iterator[AccountSum]:
+def _of_jobs(connection: Connection, span: Span, ahead: Leads) -> Iterator[AccountSum]:
     """The accounts of each hour, divided among jobs."""
-    held: dict[tuple[int, AccountKey], dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    losses = _losses(connection, span, ahead_seconds)
-    for worker in _workers(connection, span, ahead_seconds):
-        for hour, seconds in hourly(*worker.inside(span, ahead_seconds), ahead_seconds):
-            held[hour, worker.key][worker.job] += worker.slots * seconds
-        for loss in losses.get(worker.job, ()):
-            loss.see(worker)
+    losses = _losses(connection, span, ahead)
+    held = _held(connection, span, ahead, losses)
     lost: dict[AccountKey, float] = defaultdict(float)
-    for charge in _by_hour(connection, span, ahead_seconds):
-        mine = held.get((charge.hour, charge.key), {})
-        rest = charge.held - sum(mine.values())
-        whole = max(charge.held, sum(mine.values()))
-        for job, seconds in (*mine.items(), *(((0, rest),) if rest > _NOTHING else ())):
-            yield AccountSum(*charge.key, job, seconds, charge.lent * seconds / whole, 0.0)
+    for charge in _by_hour(connection, span, ahead):
+        parts = held[charge.hour, charge.key].divided(charge.held, ahead.doubt_seconds)
+        whole = sum(parts.values())
+        for job, seconds in parts.items():
+            yield AccountSum(*charge.key, job, seconds, charge.lent * seconds / whole if whole else 0.0, 0.0)
         lost[charge.key] += charge.lost
     for job, key, seconds in ((job, *part) for job, mine in losses.items() for loss in mine for part in loss.parts()):
         yield AccountSum(*key, job, 0.0, 0.0, seconds)
@@ -117,10 +106,25 @@ def _of_jobs(connection: Connection, span: Span, ahead_seconds: float) -> Iterat
     yield from (AccountSum(*key, 0, 0.0, 0.0, seconds) for key, seconds in lost.items() if seconds > _NOTHING)
 
 
-def _by_hour(connection: Connection, span: Span, ahead_seconds: float) -> Iterator[Charge]:
+def _held(
+    connection: Connection, span: Span, ahead: Leads, losses: Mapping[int, Sequence["_Loss"]]
+) -> Mapping[tuple[int, AccountKey], "_Hour"]:
+    """What jobs held in each hour, by their accounts; the workers of a job are shown to its losses."""
+    held: dict[tuple[int, AccountKey], _Hour] = defaultdict(_Hour)
+    stretches = ahead.stretches(span.first, span.last, span.now)
+    for worker in _workers(connection, stretches):
+        for stretch in stretches:
+            for hour, seconds in stretch.hours(worker.since, worker.until):
+                held[hour, worker.key].see(worker, seconds)
+        for loss in losses.get(worker.job, ()):
+            loss.see(worker)
+    return held
+
+
+def _by_hour(connection: Connection, span: Span, ahead: Leads) -> Iterator[Charge]:
     query = select(usage).where(usage.c.hour >= span.first, usage.c.hour < span.last)
     stored = SetAside().read(usage, connection.execute(query), charge_from_row)
-    return iter(summed(chain(stored, _live(connection, span, ahead_seconds))))
+    return iter(summed(chain(stored, _live(connection, span, ahead))))
 
 
 class _Worker(NamedTuple):
@@ -135,10 +139,27 @@ class _Worker(NamedTuple):
     #: Whether this is all of it, or the last part: its node had another GPU type before.
     last: bool
 
-    def inside(self, span: Span, ahead_seconds: float) -> tuple[float, float]:
-        """When it began and ended within these hours, by the engine's clock."""
-        first, last = _bounds(span, ahead_seconds)
-        return max(self.since, first), min(self.until, last)
+
+@dataclass(slots=True)
+class _Hour:
+    """What the jobs of an account held in an hour."""
+
+    slot_seconds: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    #: Of all their workers.
+    slots: int = 0
+
+    def see(self, worker: _Worker, seconds: float) -> None:
+        """A worker that lived for so long in this hour."""
+        self.slot_seconds[worker.job] += worker.slots * seconds
+        self.slots += worker.slots
+
+    def divided(self, charged: float, doubt_seconds: float) -> dict[int, float]:
+        """What the account was charged, by job, where the hour's ends are in doubt by so much."""
+        mine = sum(self.slot_seconds.values())
+        if mine and abs(charged - mine) <= self.slots * doubt_seconds:
+            return {job: seconds * charged / mine for job, seconds in self.slot_seconds.items()}
+        rest = {0: charged - mine} if charged - mine > _NOTHING else {}
+        return {**self.slot_seconds, **rest}
 
 
 @dataclass(slots=True)
@@ -162,16 +183,12 @@ class _Loss:
         return ((key, self.slot_seconds * slots / whole) for key, slots in self.slots.items() if whole)
 
 
-def _bounds(span: Span, ahead_seconds: float) -> tuple[float, float]:
-    """The first moment of these hours and the one after the last, as far as they are over."""
-    first, last = (hour * HOUR_SECONDS - ahead_seconds for hour in (span.first, span.last))
-    return first, min(last, span.now)
-
-
-def _workers(connection: Connection, span: Span, ahead_seconds: float) -> Iterator[_Worker]:
-    """The stored workers that held slots of their own in these hours, one for each GPU type that their node had."""
+def _workers(connection: Connection, stretches: Sequence[Stretch]) -> Iterator[_Worker]:
+    """The stored workers that held slots of their own in these times, one for each GPU type that their node had."""
+    if not stretches:
+        return
     types = _types(connection)
-    since, until = _bounds(span, ahead_seconds)
+    since, until = min(each.since for each in stretches), max(each.until for each in stretches)
     ended = and_(workers.c.ended_at >= since, is_number(workers.c.ended_at))
     inside = workers.c.created_at < until, or_(workers.c.ended_at.is_(None), ended)
     query = (
@@ -207,15 +224,19 @@ def _parts(types: Sequence[tuple[float, str]], since: float, until: float) -> It
             yield gpu_type, first, last
 
 
-def _losses(connection: Connection, span: Span, ahead_seconds: float) -> dict[int, list[_Loss]]:
+def _losses(connection: Connection, span: Span, ahead: Leads) -> dict[int, list[_Loss]]:
     """What the events of these hours say of lost work, by job."""
-    since, until = _bounds(span, ahead_seconds)
+    found: dict[int, list[_Loss]] = defaultdict(list)
+    stretches = ahead.stretches(span.first, span.last, span.now)
+    if not stretches:
+        return found
+    since, until = min(each.since for each in stretches), max(each.until for each in stretches)
     query = (
         select(events.c.job_id, events.c.at, events.c.amount, events.c.worker_id)
         .where(events.c.id >= first_event(connection, since), events.c.kind.in_(_LOSING))
-        .where(events.c.at >= since, events.c.at < until, is_number(events.c.amount), events.c.job_id.is_not(None))
+        .where(events.c.at.between(since, until), is_number(events.c.amount), events.c.job_id.is_not(None))
     )
-    found: dict[int, list[_Loss]] = defaultdict(list)
     for job, at, amount, worker in connection.execute(query):
-        found[job].append(_Loss(at, amount, worker))
+        if span.first <= hour_of(at, ahead.at(at)) < span.last:
+            found[job].append(_Loss(at, amount, worker))
     return found
