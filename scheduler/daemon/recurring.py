@@ -146,14 +146,18 @@ class RecurringJobs:
             log.warning("recurring job failed, retrying later", recurring=recurring_id, error=str(error))
 
     def _submit_or_tell(self, entry: Recurring) -> None:
-        """Whatever keeps one from being submitted keeps no other from it, unless the store is away."""
+        """Whatever keeps one from being submitted keeps no other from it, unless the store is away.
+
+        What is stored as said already, by this daemon or another, is not said again.
+        """
         try:
             self._submit_due(entry)
         except StoreUnavailable:
             raise
         except SchedulerError as error:
-            log.warning("recurring job cannot be submitted", recurring=entry.id, error=str(error))
-            self._store.refuse_recurring(entry.id, str(error), self._clock.now())
+            if str(error) != entry.refusal:
+                log.warning("recurring job cannot be submitted", recurring=entry.id, error=str(error))
+                self._store.refuse_recurring(entry.id, str(error), self._clock.now())
 
     def _submit_due(self, entry: Recurring) -> None:
         job_id = submit_due(self._store, entry, self._clock.wall(), self._clock.now())

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from scheduler.daemon.recurring import RecurringJobs, new_timers
 from scheduler.model.event import EventKind
 from scheduler.model.identity import Role
 from tests.http.site import Site
@@ -65,6 +67,27 @@ def test_what_an_operator_submits_again_and_again_for_others_needs_an_operator(k
     known.user_header("op")
     said = "user: only an operator submits for ann, and you are op (user): leave it out"
     assert (runs(known, minutes=1), refusals(known)) == (0, [said])
+
+
+def test_why_a_recurring_job_is_refused_is_said_once_by_all_daemons_and_again_when_it_changes(known: Site) -> None:
+    create(known, "lab", members=["ann"])
+    job = {"cron": "* * * * *", "job": {"command": "true", "queue": "lab", "priority": 5}}
+    known.client.post("/v1/recurring", json=job, headers=known.user_header("ann")).raise_for_status()
+    replica = RecurringJobs(known.store, known.clock, new_timers())
+
+    def said(**change: Any) -> list[str]:
+        known.client.patch("/v1/queues/lab", json=change).raise_for_status()
+        with capture_logs() as logged:
+            for _ in range(3):
+                runs(known, minutes=1)
+                replica.sweep()
+        return [each["error"] for each in logged if each["log_level"] == "warning"]
+
+    too_high = "priority: must be at most 3, as queue lab says, not 5"
+    assert said(priority_max=3) == [too_high]
+    assert said(members=["bob"], priority_max=None) == ["queue: ann is not a member of lab: its members are bob"]
+    assert said(members=["ann"]) == []
+    assert said(priority_max=3) == [too_high]
 
 
 def runs(site: Site, *, minutes: int) -> int:
