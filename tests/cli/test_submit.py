@@ -1,16 +1,11 @@
 """`sched submit`: from options and files, now and later, waiting and following."""
 
 import os
-import re
 import signal
-import socket
-import socketserver
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -204,39 +199,6 @@ def test_a_submission_outlives_a_restart_of_the_daemon(tmp_path: Path) -> None:
         (tmp_path / "gate").write_text("go on\n")
         said, _ = process.communicate(timeout=240)
         assert (process.returncode, said) == (0, "job 1 SUCCEEDED\n")
-
-
-class _Breaking(socketserver.StreamRequestHandler):
-    """Passes the first request of a client on to the daemon and never gives the answer back; then all."""
-
-    upstream: ClassVar[tuple[str, int]]
-    seen: ClassVar[list[bytes]]
-
-    def handle(self) -> None:
-        head = b"".join(iter(self.rfile.readline, b"\r\n"))
-        (length,) = re.findall(rb"(?i)^content-length: (\d+)", head, re.MULTILINE)
-        asked = head + b"\r\n" + self.rfile.read(int(length))
-        with socket.create_connection(self.upstream, timeout=60) as daemon:
-            daemon.sendall(asked.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
-            answer = b"".join(iter(lambda: daemon.recv(65536), b""))
-        self.seen.append(asked)
-        if len(self.seen) > 1:
-            self.wfile.write(answer)
-
-
-def test_a_connection_that_breaks_doubles_no_job(sched: Sched, daemon: Daemon) -> None:
-    class Handler(_Breaking):
-        upstream = ("127.0.0.1", int(daemon.url.rpartition(":")[2]))
-        seen: ClassVar[list[bytes]] = []
-
-    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as proxy:
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
-        words = ("submit", "--url", f"http://127.0.0.1:{proxy.server_address[1]}", "-o", "json", "--name", "broken-off")
-        job = sched(*words, "--", "true").ok().document["id"]
-        proxy.shutdown()
-    assert len(Handler.seen) == 2
-    jobs = daemon.client.get("/v1/jobs", params={"limit": 1000}).json()["jobs"]
-    assert [each["id"] for each in jobs if each["name"] == "broken-off"] == [job]
 
 
 def test_two_submissions_are_two_jobs(sched: Sched) -> None:

@@ -253,6 +253,25 @@ def test_one_that_cannot_be_read_is_deleted_by_operators(guarded: Site, broken: 
     assert guarded.client.delete("/v1/recurring/r2", headers=ann).status_code == 200
 
 
+def test_a_recurring_job_that_is_sent_again_under_its_key_is_the_first_one(guarded: Site) -> None:
+    ann, bob = guarded.user_header("ann"), guarded.user_header("bob")
+    body = {"cron": "0 3 * * *", "job": {"command": "true"}, "client_key": "once"}
+    answers = [guarded.client.post("/v1/recurring", json=body, headers=ann) for _ in range(2)]
+    assert [answer.json()["id"] for answer in answers] == ["r1", "r1"]
+    other = guarded.client.post("/v1/recurring", json={**body, "client_key": "twice"}, headers=ann)
+    assert other.json()["id"] == "r2"
+    refused = guarded.client.post("/v1/recurring", json=body, headers=bob)
+    assert refused.status_code == 409
+    assert "belongs to recurring job r1 of ann: use a new one" in refused.json()["error"]["message"]
+    assert guarded.client.delete("/v1/recurring/r1", headers=ann).is_success
+    again = guarded.client.post("/v1/recurring", json=body, headers=ann).json()["id"]
+    assert again == "r3", "the deleted one has left its key"
+    guarded.clock.advance(DAY)
+    guarded.recurring.sweep()
+    keys = [job.spec.client_key or "" for job in guarded.store.list_jobs()]
+    assert [key.partition(":")[0] for key in keys] == ["recurring", "recurring"], "each run has a key of its own"
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [

@@ -3,6 +3,7 @@
 import getpass
 import math
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -69,8 +70,11 @@ class Client:
     def post(self, path: str, body: Json = None) -> Json:
         return _document(self.connection, self.exchange("POST", path, body=body))
 
-    def post_once(self, path: str, body: Json) -> Json:
-        """As `post`, for a body whose key makes repeating it harmless: where no answer came, it is sent again."""
+    def post_once(self, path: str, body: Json, made: Callable[[], Json | None] = lambda: None) -> Json:
+        """As `post`, for a body whose key or name makes repeating it harmless: where no answer came, it is sent again.
+
+        If it is refused then since what it makes is there, `made` gives that; None: what is there is something else.
+        """
         pauses = iter(_PAUSES_SECONDS)
         cut = False
         while True:
@@ -82,6 +86,11 @@ class Client:
                 if pause is None:
                     raise
                 time.sleep(pause)
+            except Conflict:
+                answer = made() if cut else None
+                if answer is None:
+                    raise
+                return answer
 
     def patch(self, path: str, body: Json) -> Json:
         return _document(self.connection, self.exchange("PATCH", path, body=body))

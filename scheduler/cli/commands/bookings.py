@@ -9,12 +9,14 @@ from scheduler.cli.client.resolve import in_address
 from scheduler.cli.command import BOOKINGS, Session, command
 from scheduler.cli.commands.batch import ask_each
 from scheduler.cli.completion import complete_booking
+from scheduler.cli.exits import Cut, TooMany, Unavailable
 from scheduler.cli.input.flags import job_option
 from scheduler.cli.input.quantities import duration_seconds, memory_mib, moment, pairs
 from scheduler.cli.input.source import options_named
 from scheduler.cli.render.output import Cell, Column, emit_json, note, say, show, table
 from scheduler.cli.render.tables import mapping, state_cell
 from scheduler.cli.render.times import ago, span, stamp
+from scheduler.errors import NotFound
 from scheduler.model.words import counted
 
 if TYPE_CHECKING:
@@ -29,6 +31,20 @@ _OPTION_OF = {
     "cpus_per_worker": "--cpus",
     "memory_mib_per_worker": "--memory",
 }
+
+#: Fields of the answer to a new booking.
+_ACCEPTED = ("name", "start_at", "end_at", "slots")
+#: What a booking has where the request does not say.
+_WITHOUT: View = {
+    "cpus_per_worker": 0.0,
+    "memory_mib_per_worker": 0,
+    "gpu_type": None,
+    "node_selector": {},
+    "user": None,
+    "priority_min": None,
+}
+#: A start that has passed becomes the present; other moments differ by roundings.
+_LATE_SECONDS, _ROUNDED_SECONDS = 60.0, 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +109,42 @@ def book(
     window = {"duration_seconds": duration_seconds(duration, "--duration")}
     request = {"name": name, **window, **booked.request(session.clock.now())}
     with options_named(_OPTION_OF):
-        answer = session.client.post("/v1/bookings", request)
+        answer = _book_once(session, request)
     if session.json:
         emit_json(answer)
     else:
         told = f"from {stamp(answer['start_at'])} for {span(answer['end_at'] - answer['start_at'])}"
         say(f"booking {name}: {counted(answer['slots'], 'slot')} {told}")
+
+
+def _book_once(session: Session, request: View) -> View:
+    """The daemon's answer to one new booking, however often it has to be asked."""
+
+    def made() -> View | None:
+        """The booking of this name, if it is the one that was asked for."""
+        try:
+            view: View = session.client.get(f"/v1/bookings/{in_address('booking', request['name'])}")
+        except NotFound:
+            return None
+        return {key: view[key] for key in _ACCEPTED} if _is_as_asked(view, request) else None
+
+    try:
+        answer: View = session.client.post_once("/v1/bookings", request, made)
+    except TooMany:
+        raise
+    except (Cut, Unavailable) as error:
+        raise type(error)(f"{error}; the booking may have been made: see sched bookings") from None
+    return answer
+
+
+def _is_as_asked(view: View, request: View) -> bool:
+    late_seconds = view["start_at"] - request["start_at"]
+    longer_seconds = view["end_at"] - view["start_at"] - request["duration_seconds"]
+    if not (-_ROUNDED_SECONDS < late_seconds < _LATE_SECONDS and abs(longer_seconds) < _ROUNDED_SECONDS):
+        return False
+    sizes = {"nodes": "workers", "slots": "slots", "slots_per_worker": "slots_per_worker"}
+    others = all(view[field] == request.get(field, without) for field, without in _WITHOUT.items())
+    return others and all(view[name] == request[field] for field, name in sizes.items() if field in request)
 
 
 def bookings(session: Session) -> None:

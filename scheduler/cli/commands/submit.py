@@ -59,7 +59,7 @@ def _send(session: Session, request: dict[str, Any], *, wait: bool, follow: bool
         return
     if timezone is not None:
         raise InvalidInput("timezone", "requires --cron")
-    answer = _submit_once(session, request)
+    answer = _submit_once(session, "/v1/jobs", request, "job")
     _warn(answer)
     if not session.json:
         say(f"job {answer['id']} submitted")
@@ -69,22 +69,24 @@ def _send(session: Session, request: dict[str, Any], *, wait: bool, follow: bool
         emit_json(answer)
 
 
-def _submit_once(session: Session, request: dict[str, Any]) -> dict[str, Any]:
-    """The daemon's answer to one new job, however often it has to be asked."""
+def _submit_once(session: Session, path: str, request: dict[str, Any], what: str) -> dict[str, Any]:
+    """The daemon's answer to one new job, or recurring job, however often it has to be asked."""
     key = request.get("client_key") or secrets.token_hex(16)
     try:
-        answer: dict[str, Any] = session.client.post_once("/v1/jobs", {**request, "client_key": key})
+        answer: dict[str, Any] = session.client.post_once(path, {**request, "client_key": key})
     except TooMany:
         raise
     except (Cut, Unavailable) as error:
-        hint = f"the job may have been submitted: to repeat this safely, add --client-key {key}"
+        hint = f"the {what} may have been submitted: to repeat this safely, add --client-key {key}"
         raise type(error)(f"{error}; {hint}") from None
     return answer
 
 
 def _submit_recurring(session: Session, cron: Any, timezone: Any, request: dict[str, Any]) -> None:
     zone = {} if timezone is None else {"timezone": timezone}
-    answer = session.client.post("/v1/recurring", {"cron": cron, **zone, "job": request})
+    key = request.pop("client_key", None)  # each run of it has its own
+    body = {"cron": cron, **zone, "job": request, "client_key": key}
+    answer = _submit_once(session, "/v1/recurring", body, "recurring job")
     _warn(answer)
     if session.json:
         emit_json(answer)

@@ -1,5 +1,6 @@
 """Recurring jobs: submitted again at every time that a cron expression names."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
@@ -79,11 +80,14 @@ class RecurringDeleted(TypedDict):
     "/v1/recurring",
     status_code=201,
     response_model=RecurringAccepted,
-    responses=documented(413, 415),
+    responses=documented(409, 413, 415),
     openapi_extra=documented_body("RecurringRequest"),
 )
 def add_recurring(request: Request, services: ServicesDep, submitter: SubmitterDep, body: JobBody) -> Response:
-    """Create a recurring job. Runs missed while the daemon was down are replaced by a single one."""
+    """Create a recurring job. Runs missed while the daemon was down are replaced by a single one.
+
+    A known client key returns the id of the first recurring job.
+    """
     wanted = parse_request(RecurringRequest, body)
     spec, left_out = keep_export(submitter.claim(wanted.job.spec(), "job."), services.settings, "job.")
     [spec] = into_queues(services, submitter, {"job.": spec}).values()
@@ -91,6 +95,7 @@ def add_recurring(request: Request, services: ServicesDep, submitter: SubmitterD
     check_pods(services.settings, {"job.": spec})
     if spec.client_key is not None:
         raise InvalidInput("job.client_key", "must not be given: each run of a recurring job has its own key")
+    spec = replace(spec, client_key=wanted.client_key)
     schedule = services.recurrence.add(wanted.cron, wanted.timezone, spec, submitter.identity)
     created(request, f"recurring job r{schedule.recurring.id}")
     view: RecurringAccepted = {

@@ -310,8 +310,10 @@ class RecurringRequest(Request):
     cron: Annotated[str, StringConstraints(min_length=9, max_length=200, pattern=PLAIN), PRINTABLE]
     #: Zone of these times.
     timezone: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
-    #: The job that each run submits.
+    #: The job that each run submits; its own key is that of each run, and cannot be given.
     job: JobRequest
+    #: Key of the request: one that is sent again under the same key creates no second recurring job.
+    client_key: ClientKey | None = None
 
     def broken_rule(self) -> BrokenRule | None:
         broken = self.job.broken_rule()

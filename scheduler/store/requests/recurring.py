@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection, select
 
+from scheduler.errors import Conflict
 from scheduler.model.event import Event, EventKind
 from scheduler.model.identity import Identity
 from scheduler.model.job import JobSpec
@@ -17,6 +18,11 @@ _PRESENT = recurring.c.deleted_at.is_(None)
 
 
 def add(connection: Connection, cron: str, timezone: str, spec: JobSpec, now: float, submitter: Identity | None) -> int:
+    """Store it; its id, or that of the present one with its client key. Raises `Conflict` if that is another user's."""
+    take_ids(connection)  # none, but whoever adds one of the same key at the same time has to wait
+    known = _of_key(connection, spec)
+    if known is not None:
+        return known
     new_id = take_ids(connection, recurring=1).recurring
     row = {
         "id": new_id,
@@ -28,6 +34,18 @@ def add(connection: Connection, cron: str, timezone: str, spec: JobSpec, now: fl
     }
     connection.execute(recurring.insert().values(row))
     return new_id
+
+
+def _of_key(connection: Connection, spec: JobSpec) -> int | None:
+    if spec.client_key is None:
+        return None
+    for each in present(connection, SetAside()):
+        if each.spec.client_key == spec.client_key:
+            if each.spec.user and spec.user not in ("", each.spec.user):
+                belongs = f"client_key {spec.client_key!r} belongs to recurring job r{each.id} of {each.spec.user}"
+                raise Conflict(f"{belongs}: use a new one")
+            return each.id
+    return None
 
 
 def get(connection: Connection, recurring_id: int) -> Recurring | None:
