@@ -8,7 +8,9 @@ import pytest
 from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.crd import FINALIZER
 from scheduler.daemon.trainingjobs.resource import (
+    INVALID,
     Change,
+    Refusal,
     TrainingJob,
     changes,
     differs,
@@ -153,7 +155,8 @@ def test_a_change_of_priority_bounds_or_suspension_becomes_requests() -> None:
 def test_a_change_that_is_no_job_is_told_in_the_status_and_the_job_goes_on() -> None:
     running = job(item(), state=JobState.RUNNING)
     edited = item({"observedGeneration": 1, "jobId": 7, "phase": "Running"}, generation=2, minWorkers=9)
-    status = status_of(edited, running, "Runs.", 0.0, [], "spec.minWorkers: 9 exceeds max_workers 4")
+    refused = Refusal(INVALID, InvalidInput("spec.minWorkers", "9 exceeds max_workers 4"))
+    status = status_of(edited, running, "Runs.", 0.0, [], refused)
     assert (status["phase"], status["observedGeneration"]) == ("Running", 2)
     accepted = status["conditions"][0]
     assert (accepted["status"], accepted["reason"]) == ("False", "InvalidSpec")
@@ -219,7 +222,7 @@ def test_fields_that_are_ignored_are_told() -> None:
 
 
 def test_an_object_that_was_refused_is_looked_at_again_when_it_is_edited() -> None:
-    refused = refusal(item(), "spec.command: too short", NOW)
+    refused = refusal(item(), Refusal(INVALID, InvalidInput("spec.command", "too short")), NOW)
     assert item(refused).over
     assert not item(refused, generation=2).over
     assert item({"phase": "Succeeded", "observedGeneration": 1}, generation=2).over

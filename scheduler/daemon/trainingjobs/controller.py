@@ -19,9 +19,12 @@ from scheduler.daemon.trainingjobs.agenda import Agenda
 from scheduler.daemon.trainingjobs.crd import FINALIZER
 from scheduler.daemon.trainingjobs.queue import into_queue
 from scheduler.daemon.trainingjobs.resource import (
+    INVALID,
     QUEUE_FULL,
+    QUEUE_REFUSES,
     QUEUE_UNREADABLE,
     Document,
+    Refusal,
     TrainingJob,
     changes,
     differs,
@@ -95,7 +98,8 @@ class TrainingJobs:
         self._stored = stored
         self._lock = threading.Condition()
         self._agenda = Agenda()
-        self._failures: dict[ObjectKey, int] = {}
+        #: How often in a row each failed, and at what the last time.
+        self._failures: dict[ObjectKey, tuple[int, str]] = {}
         #: Objects of jobs that have not ended, as far as they were looked at.
         self._of_job: dict[JobId, ObjectKey] = {}
         self._stopped = False
@@ -150,35 +154,55 @@ class TrainingJobs:
             self._release(item, wanted)
 
     def _serve(self, item: Document, wanted: TrainingJob) -> None:
-        now = self._clock.wall()  # people read it in the object's status
         job = self._job_of(wanted)
-        refused = None
         try:
-            spec = self._in_its_queue(job_spec(wanted, self._settings), job, wanted.namespace)
-        except InvalidInput as error:
-            if job is None:
-                self._write(item, wanted, refusal(wanted, str(error), now))
-                return
-            spec, refused = job.spec, str(error)  # the job goes on as it is
+            spec = self._spec_of(wanted, job)
         except UnreadableRow as error:
             if job is None:
-                self._write(item, wanted, not_yet(wanted, QUEUE_UNREADABLE, str(error), now))
+                self._write(item, wanted, not_yet(wanted, QUEUE_UNREADABLE, str(error), self._clock.wall()))
             raise  # it is tried again until its queue's row can be read
-        if not wanted.held:
-            # Before there is a job, so that a deletion never leaves one behind. The change brings it here again.
-            self._objects.write_finalizers(item, (*wanted.finalizers, FINALIZER))
-            return
+        if isinstance(spec, Refusal):
+            self._refuse(item, wanted, job, spec)
+        elif not wanted.held:
+            self._hold(item, wanted)
+        else:
+            job = self._submit(item, wanted, spec) if job is None else self._ask(wanted, spec, job)
+            self._tell(item, wanted, job, frozen_fields(spec, job))
+
+    def _spec_of(self, wanted: TrainingJob, job: Job | None) -> JobSpec | Refusal:
+        """The job that the object asks for, in its queue, or why it is none. Raises `UnreadableRow`."""
+        try:
+            spec = job_spec(wanted, self._settings)
+        except InvalidInput as error:
+            return Refusal(INVALID, error)
+        try:
+            return self._in_its_queue(spec, job, wanted.namespace)
+        except InvalidInput as error:
+            return Refusal(QUEUE_REFUSES, error)
+
+    def _refuse(self, item: Document, wanted: TrainingJob, job: Job | None, refused: Refusal) -> None:
+        """Say why; a job that there is goes on as it is. Raises why where it may be no reason soon."""
         if job is None:
-            try:
-                job = self._submit(spec, suspend=wanted.suspend)
-            except LimitReached as error:
-                self._write(item, wanted, not_yet(wanted, QUEUE_FULL, str(error), now))
-                raise  # it is tried again until there is room
-        elif refused is None:
-            self._ask(wanted, spec, job)
+            self._write(item, wanted, refusal(wanted, refused, self._clock.wall()))
+        elif not wanted.held:
+            self._hold(item, wanted)
+        else:
+            self._tell(item, wanted, job, [], refused)
+        if refused.passing:
+            raise refused.error  # it is tried again until the queue takes it
+
+    def _hold(self, item: Document, wanted: TrainingJob) -> None:
+        """Before there is a job, so that a deletion never leaves one behind. The change brings it here again."""
+        self._objects.write_finalizers(item, (*wanted.finalizers, FINALIZER))
+
+    def _tell(
+        self, item: Document, wanted: TrainingJob, job: Job, ignored: list[str], refused: Refusal | None = None
+    ) -> None:
+        """Write how the job is into the object, and look at it again when the job changes."""
         self._watch(wanted, job)
-        shown, frozen = self._in_wall_time(job), [] if refused else frozen_fields(spec, job)
-        self._write(item, wanted, status_of(wanted, shown, self._explain(job), now, frozen, refused))
+        now = self._clock.wall()  # people read it in the object's status
+        shown = self._in_wall_time(job)
+        self._write(item, wanted, status_of(wanted, shown, self._explain(job), now, ignored, refused))
 
     def _in_its_queue(self, spec: JobSpec, job: Job | None, namespace: str) -> JobSpec:
         """The job in the queue that it names, in that of its namespace, or where it is. Raises `InvalidInput`."""
@@ -220,19 +244,24 @@ class TrainingJobs:
             job = self._store.get_job(job_id) if job_id is not None else None
         return job
 
-    def _submit(self, spec: JobSpec, *, suspend: bool) -> Job:
+    def _submit(self, item: Document, wanted: TrainingJob, spec: JobSpec) -> Job:
         now = self._clock.now()
-        [submitted] = self._store.submit([spec], now)
-        if suspend and submitted.created:
+        try:
+            [submitted] = self._store.submit([spec], now)
+        except LimitReached as error:
+            self._write(item, wanted, not_yet(wanted, QUEUE_FULL, str(error), self._clock.wall()))
+            raise  # it is tried again until there is room
+        if wanted.suspend and submitted.created:
             self._store.add_intent(IntentKind.SUSPEND, now, job_id=submitted.id)
         self._stored([submitted.id])
         job = self._store.get_job(submitted.id)
         assert job is not None, "a job that was submitted just now is stored"
         return job
 
-    def _ask(self, wanted: TrainingJob, spec: JobSpec, job: Job) -> None:
+    def _ask(self, wanted: TrainingJob, spec: JobSpec, job: Job) -> Job:
+        """Ask for what was changed in the object; returns the job."""
         if wanted.job_id is None and wanted.generation <= 1 and not wanted.suspend:
-            return  # nothing was changed since it was created; that it is to be suspended may not have been asked yet
+            return job  # nothing was changed since it was created; a suspension may not have been asked for yet
         now = self._clock.now()
         asked = [
             Intent(
@@ -249,6 +278,7 @@ class TrainingJobs:
         if asked:
             self._store.add_intents(asked)
             self._stored([])
+        return job
 
     def _write(self, item: Document, wanted: TrainingJob, status: Document) -> None:
         if differs(wanted.status, status):
@@ -306,8 +336,10 @@ class TrainingJobs:
             return None
 
     def _retry(self, key: ObjectKey, error: str) -> None:
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        pause = RETRY.pause_seconds(failures)
-        log.warning("TrainingJob failed, retrying later", namespace=key[0], name=key[1], error=error, seconds=pause)
+        failures, before = self._failures.get(key, (0, None))
+        self._failures[key] = (failures + 1, error)
+        pause = RETRY.pause_seconds(failures + 1)
+        if error != before:
+            log.warning("TrainingJob failed, retrying later", namespace=key[0], name=key[1], error=error, seconds=pause)
         with self._lock:
             self._agenda.put(key, self._clock.now() + pause)

@@ -18,10 +18,12 @@ from scheduler.model.pod_permissions import broken_pod_rule, named_namespaces, r
 
 Document = dict[str, Any]
 
-#: Phase of an object whose spec is no job.
+#: Phase of an object that is no job.
 REFUSED = "Refused"
 #: Reason where a spec is no job.
 INVALID = "InvalidSpec"
+#: Reason where a queue does not take it as it is; queues may change.
+QUEUE_REFUSES = "QueueRefuses"
 #: Phase and reason of an object whose queue takes no more jobs for now.
 WAITING = "Waiting"
 QUEUE_FULL = "QueueFull"
@@ -56,8 +58,10 @@ class TrainingJob:
 
     @property
     def changed(self) -> bool:
-        """Whether its spec is newer than what its status is about."""
-        return bool(self.generation != self.status.get("observedGeneration"))
+        """Whether its spec is newer than what its status is about, or waits for its queue to be changed."""
+        conditions = self.status.get("conditions", ())
+        waits = any(each["type"] == "Accepted" and each["reason"] == QUEUE_REFUSES for each in conditions)
+        return waits or bool(self.generation != self.status.get("observedGeneration"))
 
     @property
     def over(self) -> bool:
@@ -74,6 +78,19 @@ class TrainingJob:
         """The job that it was given, as far as its status tells."""
         number = self.status.get("jobId")
         return JobId(number) if isinstance(number, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an object is no job, or why its job is not changed."""
+
+    reason: str
+    error: InvalidInput
+
+    @property
+    def passing(self) -> bool:
+        """Whether it may end without a change of the object."""
+        return self.reason == QUEUE_REFUSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +174,7 @@ def frozen_fields(spec: JobSpec, job: Job) -> list[str]:
 
 
 def status_of(
-    wanted: TrainingJob, job: Job, message: str, now: float, ignored: list[str], refused: str | None = None
+    wanted: TrainingJob, job: Job, message: str, now: float, ignored: list[str], refused: Refusal | None = None
 ) -> Document:
     """The object's status while it has a job.
 
@@ -183,7 +200,7 @@ def status_of(
     }
     accepted = (True, "Accepted", "is a job")
     if refused is not None:
-        accepted = (False, INVALID, f"{refused}; the job goes on as it was")
+        accepted = (False, refused.reason, f"{refused.error}; the job goes on as it was")
     elif ignored:
         told = f"{', '.join(ignored)}: cannot be changed after creation: delete the object and create another"
         accepted = (False, "FieldsIgnored", told)
@@ -197,9 +214,9 @@ def status_of(
     return status
 
 
-def refusal(wanted: TrainingJob, error: str, now: float) -> Document:
+def refusal(wanted: TrainingJob, refused: Refusal, now: float) -> Document:
     """The status of an object that is no job."""
-    return _no_job(wanted, REFUSED, INVALID, error, now)
+    return _no_job(wanted, REFUSED, refused.reason, str(refused.error), now)
 
 
 def not_yet(wanted: TrainingJob, reason: str, error: str, now: float) -> Document:
@@ -218,13 +235,16 @@ def _no_job(wanted: TrainingJob, phase: str, reason: str, message: str, now: flo
 
 
 def differs(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether the new status says anything that the old one does not; the wording of messages does not count."""
+    """Whether the new status says anything that the old one does not; of messages, only why a queue refuses counts."""
     return _facts(old) != _facts(new)
 
 
 def _facts(status: Mapping[str, Any]) -> Document:
     facts = {name: value for name, value in status.items() if value is not None and name != "message"}
-    facts["conditions"] = {each["type"]: (each["status"], each["reason"]) for each in status.get("conditions", ())}
+    facts["conditions"] = {
+        each["type"]: (each["status"], each["reason"], each["message"] if each["reason"] == QUEUE_REFUSES else "")
+        for each in status.get("conditions", ())
+    }
     return facts
 
 
