@@ -4,9 +4,11 @@ import csv
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scheduler.cli.commands.usage import write_csv
 from scheduler.cli.input.prices import read_prices
 from scheduler.cli.render.usagepage import page
 from tests.cli.calls import Call
@@ -39,6 +41,32 @@ def test_accounts_are_printed_in_every_format(sched: Sched, daemon: Daemon, tmp_
     html = sched("usage", "--by", "job", "--prices", str(prices), "--format", "html").ok().out
     assert html.startswith("<!doctype html>")
     assert all(word in html for word in ("Slot-hours", f">{job}<", "Cost", "TOTAL"))
+
+
+def usage_of(user: str) -> dict[str, Any]:
+    held = {"held_slot_seconds": 3600.0, "lent_slot_seconds": 0.0, "lost_slot_seconds": 0.0, "cost": None}
+    return {"by": ["queue", "user"], "rows": [{"queue": "lab", "user": user, **held}]}
+
+
+@pytest.mark.parametrize(
+    ("user", "cell"),
+    [
+        ('=HYPERLINK("http://a","b")', '\'=HYPERLINK("http://a","b")'),
+        ("+1", "'+1"),
+        ("-1+1", "'-1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\uff1d1+1", "'\uff1d1+1"),
+        ("\t=1", "\\t=1"),
+        ("\r=1", "\\r=1"),
+        ("ann-lee@lab", "ann-lee@lab"),
+        ("", ""),
+    ],
+)
+def test_no_name_is_a_formula_to_a_spreadsheet(user: str, cell: str) -> None:
+    written = io.StringIO()
+    write_csv(usage_of(user), written)
+    [row] = csv.DictReader(io.StringIO(written.getvalue()))
+    assert (row["queue"], row["user"], row["held_slot_hours"]) == ("lab", cell, "1.0")
 
 
 @pytest.mark.parametrize(

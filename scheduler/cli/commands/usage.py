@@ -5,14 +5,14 @@ import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from scheduler.cli.command import CLIENT, WATCH, Session, command
 from scheduler.cli.input.prices import read_prices
 from scheduler.cli.input.quantities import past_moment
-from scheduler.cli.render.output import Column, emit_json, note, printable, show, table
+from scheduler.cli.render.output import Column, csv_cell, emit_json, note, show, table
 from scheduler.cli.render.times import stamp
 from scheduler.errors import InvalidInput
 from scheduler.model.account import HOUR_SECONDS, KEYS, AccountSum, folded, priced
@@ -100,11 +100,7 @@ def _print(view: View, format: UsageFormat) -> None:
         case UsageFormat.JSON:
             emit_json(view)
         case UsageFormat.CSV:
-            writer = csv.writer(sys.stdout, lineterminator="\n")
-            writer.writerow(
-                [*view["by"], "held_slot_hours", "lent_slot_hours", "lost_slot_hours", *_cost_of(view, ["cost"])]
-            )
-            writer.writerows(_csv_row(view, row) for row in view["rows"])
+            write_csv(view, sys.stdout)
         case UsageFormat.HTML:
             from scheduler.cli.render.usagepage import page
 
@@ -113,6 +109,13 @@ def _print(view: View, format: UsageFormat) -> None:
             show(_table(view))
         case UsageFormat.TABLE:
             note("nothing was held in this range")
+
+
+def write_csv(view: View, file: TextIO) -> None:
+    """The rows for spreadsheets and programs."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*view["by"], "held_slot_hours", "lent_slot_hours", "lost_slot_hours", *_cost_of(view, ["cost"])])
+    writer.writerows(_csv_row(view, row) for row in view["rows"])
 
 
 def titles(view: View) -> list[str]:
@@ -149,7 +152,7 @@ def _cost_of(view: View, cost: Sequence[str]) -> Sequence[str]:
 def _csv_row(view: View, row: View) -> list[object]:
     hours = [round(hours, 6) for hours in _hours(row)]
     cost = [str(round(row["cost"] or 0.0, 6))]
-    return [*(printable(str(row[key])) for key in view["by"]), *hours, *_cost_of(view, cost)]
+    return [*(csv_cell(str(row[key])) for key in view["by"]), *hours, *_cost_of(view, cost)]
 
 
 def _hours(row: View) -> list[float]:

@@ -31,6 +31,9 @@ class Column:
     fold: bool = False
 
 
+#: A cell of a spreadsheet that begins with one of these is a formula; tabs and ends of lines are written out anyway.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
 #: A cell's text, or text and style.
 Cell = str | tuple[str, str]
 
@@ -66,6 +69,15 @@ def printable(text: str) -> str:
 def markup(text: str) -> str:
     """The text for a document in HTML or SVG, as `printable` gives it."""
     return html.escape(printable(text))
+
+
+def csv_cell(text: str) -> str:
+    """The text for a cell of CSV, as `printable` gives it, and behind an apostrophe where it would be a formula.
+
+    See https://owasp.org/www-community/attacks/CSV_Injection.
+    """
+    cell = printable(text)
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
 def _escaped(text: str, kept: str, escape: Callable[[str], str]) -> str:
