@@ -155,6 +155,27 @@ def test_a_page_of_nothing_is_whole_and_says_what_is_missing() -> None:
     assert _Page(text).open == []
 
 
+#: In Berlin, at 1:00 UTC, clocks were set back from 3:00 to 2:00.
+SET_BACK = 1792890000.0
+
+
+@pytest.mark.usefixtures("berlin")
+def test_a_page_over_a_change_of_clocks_says_of_each_time_in_which_zone_it_is() -> None:
+    text = page({**VIEW, "since": SET_BACK - 9000.0, "until": SET_BACK + 9000.0}, [])
+    assert "<p>2026-10-25 00:30:00 (UTC+02:00) to 2026-10-25 04:30:00 (UTC+01:00)</p>" in text
+    assert re.findall(r">(\d\d:\d\d[^<]*)<", text)[:6] == [
+        "00:30 +02:00",
+        "01:30 +02:00",
+        "02:30 +02:00",
+        "02:30 +01:00",
+        "03:30 +01:00",
+        "04:30 +01:00",
+    ]
+    same = page({**VIEW, "since": SET_BACK - 36000.0, "until": SET_BACK - 18000.0}, [])
+    assert "<p>2026-10-24 17:00:00 to 2026-10-24 22:00:00 (UTC+02:00)</p>" in same
+    assert ">17:00<" in same
+
+
 def test_a_line_of_blocks_has_one_for_each_share() -> None:
     assert sparkline([0.0, 0.5, 1.0, None, 0.13]) == "▁▅█ ▂"
 

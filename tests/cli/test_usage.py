@@ -115,6 +115,13 @@ def test_what_cannot_be_summed_by_is_refused_in_one_line(alone: Sched) -> None:
     alone("usage", "--by", "colour").failed(2, "--by: must be some of queue, user, gpu_type, job, not 'colour'")
 
 
+@pytest.mark.usefixtures("berlin")
+def test_a_page_over_a_change_of_clocks_says_in_which_zone_each_end_is() -> None:
+    set_back = 1792890000.0
+    text = page({"since": set_back - 7200.0, "until": set_back + 7200.0, "begins_at": 0.0, "by": [], "rows": []})
+    assert "<p>2026-10-25 01:00:00 (UTC+02:00) to 2026-10-25 04:00:00 (UTC+01:00)</p>" in text
+
+
 def test_names_of_users_are_no_markup() -> None:
     row = {"queue": None, "user": "<b>", "gpu_type": None, "job": None, "cost": None}
     amounts = {f"{name}_slot_seconds": 3600.0 for name in ("held", "lent", "lost")}

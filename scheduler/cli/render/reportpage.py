@@ -6,7 +6,7 @@ from typing import Any
 from scheduler.cli.commands.report import priority_name, summary, user_rows, wait_rows
 from scheduler.cli.render.output import markup
 from scheduler.cli.render.plots import areas, bars, columns
-from scheduler.cli.render.times import span, stamp, zone
+from scheduler.cli.render.times import between, span, stamp, zone
 
 View = dict[str, Any]
 
@@ -39,7 +39,7 @@ def page(view: View, missing: Sequence[str]) -> str:
     facts = [[name, text] for name, text in summary(view) if name]
     body = [
         "<h1>Cluster report</h1>",
-        f"<p>{stamp(view['since'])} to {stamp(view['until'])} ({zone(view['until'])})</p>",
+        f"<p>{between(view['since'], view['until'])}</p>",
         *notes,
         html_table(("", ""), facts, numbers=False),
         *_utilization(view),
@@ -115,7 +115,10 @@ def _times(view: View) -> list[str]:
     since, until = view["since"], view["until"]
     marks = [since + (until - since) * index / 5 for index in range(6)]
     days = until - since > 86400
-    return [stamp(at)[5:16] if days else stamp(at)[11:16] for at in marks]
+    # Where clocks are set meanwhile, a time alone may be one of two, and the zone above the plots is that of some.
+    zones = [zone(at).removeprefix("UTC") or "UTC" for at in marks]
+    told = [f" {each}" if len(set(zones)) > 1 else "" for each in zones]
+    return [(stamp(at)[5:16] if days else stamp(at)[11:16]) + each for at, each in zip(marks, told, strict=True)]
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1, numbers: bool = True) -> str:

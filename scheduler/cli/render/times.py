@@ -57,6 +57,13 @@ def zone(at: float) -> str:
     return str(timezone(datetime.fromtimestamp(at, UTC).astimezone().utcoffset() or timedelta(0)))
 
 
+def between(since: float, until: float) -> str:
+    """A range of times in the local zone, with what that is; at both ends where clocks are set between them."""
+    first, last = zone(since), zone(until)
+    begun = stamp(since) if first == last else f"{stamp(since)} ({first})"
+    return f"{begun} to {stamp(until)} ({last})"
+
+
 def clock(at: float) -> str:
     """The time of day in the local zone: `13:04:05.123`."""
     return datetime.fromtimestamp(at, UTC).astimezone().time().isoformat("milliseconds")

@@ -6,7 +6,7 @@ from scheduler.cli.commands.usage import cells, titles, total
 from scheduler.cli.render.output import markup
 from scheduler.cli.render.plots import bars
 from scheduler.cli.render.reportpage import document, html_table
-from scheduler.cli.render.times import stamp, zone
+from scheduler.cli.render.times import between, stamp
 from scheduler.model.account import HOUR_SECONDS
 
 #: Rows that have a bar: those that held most.
@@ -18,7 +18,7 @@ def page(view: dict[str, Any]) -> str:
     since, until, names = stamp(view["since"]), stamp(view["until"]), len(view["by"])
     head = [title.capitalize() for title in titles(view)]
     rows = [cells(view, row) for row in view["rows"]]
-    body = ["<h1>Usage in slot-hours</h1>", f"<p>{since} to {until} ({zone(view['until'])})</p>"]
+    body = ["<h1>Usage in slot-hours</h1>", f"<p>{between(view['since'], view['until'])}</p>"]
     if names and rows:
         most = sorted(view["rows"], key=lambda row: -row["held_slot_seconds"])[:BARS_MAX]
         labels = [" ".join(cells(view, row)[:names]) for row in most]
