@@ -5,6 +5,8 @@ import os
 import ssl
 from typing import TYPE_CHECKING
 
+from scheduler.daemon.webhooks.lookup import LookupLoop
+
 if TYPE_CHECKING:
     import httpx
 
@@ -24,7 +26,7 @@ class Poster:
     def post(self, body: bytes, headers: dict[str, str]) -> str | None:
         """Why the receiver has not taken it, in a line; None: it has."""
         if self._runner is None:
-            self._runner = asyncio.Runner()
+            self._runner = asyncio.Runner(loop_factory=LookupLoop)
         return self._runner.run(self._post(body, headers))
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 #: After a defect.
 DEFECT_PAUSE_SECONDS = 30.0
-#: Time for threads to finish at shutdown; an event that a receiver accepts later may be delivered twice.
+#: Time for all threads to finish at shutdown; an event that a receiver accepts later may be delivered twice.
 STOP_SECONDS = 3.0
 
 
@@ -42,6 +42,7 @@ class SenderThreads:
         leading: Callable[[], bool],
         random: Random,
     ) -> None:
+        self._clock = clock
         self._stopping = threading.Event()
         self._threads = [
             _SenderThread(name, WebhookSender(name, each, store, clock, leading, random), self._stopping)
@@ -69,8 +70,9 @@ class SenderThreads:
         """Begin no delivery any more, and wait a little for those under way."""
         self._stopping.set()
         self.wake()
+        until = self._clock.monotonic() + STOP_SECONDS
         for each in self._threads:
-            each.thread.join(STOP_SECONDS)
+            each.thread.join(max(until - self._clock.monotonic(), 0.0))
 
 
 class _SenderThread:
