@@ -234,8 +234,8 @@ class InvariantChecker:
                 hold(enough, "I9", f"job {job.id} is published below its minimum")
                 before = self._published.setdefault(key, hosts.text())
                 hold(before == hosts.text(), "I9", f"job {job.id}: generation {hosts.generation} changed its list")
-        self._minima = {job.id: job.min_workers for job in snapshot.active.values()}
-        self._rescaled.clear()
+        self._minima |= {job.id: job.min_workers for job in snapshot.active.values()}
+        self._rescaled -= snapshot.active.keys()
 
     def _retries_are_failures(self, snapshot: Snapshot) -> None:
         """I8: a job's retries never grow by more than its workers' own failures."""

@@ -3,6 +3,7 @@
 from scheduler.model.job import Job
 from scheduler.model.job_state import StopReason
 from scheduler.model.node import Node
+from scheduler.model.queue_tree import chain, nearest
 from scheduler.model.world import World as Snapshot
 from scheduler.policy.snapshot.order import Order
 from tests.invariants.free import free_slots
@@ -14,7 +15,8 @@ def could_start(job: Job, size: int, snapshot: Snapshot, order: Order, promised:
 
     Free slots help unless somebody waits before it, or there are queues; among these, only what jobs of its own queue
     hold helps. What is reserved, leaving, booked, awaited by others or one of the
-    `promised` slots counts as not available, so that it errs towards False.
+    `promised` slots counts as not available, nor does a GPU type of which its queues are limited, so that it errs
+    towards False.
     """
     if job.shape.cpus or job.shape.memory_mib or snapshot.booking_of(job) is not None:
         return False
@@ -22,9 +24,11 @@ def could_start(job: Job, size: int, snapshot: Snapshot, order: Order, promised:
     if beside is None:
         return False
     first = not snapshot.queues and order.queue(snapshot.queued.values())[0].id == job.id
+    around = chain(snapshot.queues, nearest(snapshot.queues, job.spec.queue))
+    limited = {gpu_type for queue in around for gpu_type, _ in queue.limit}
     room: dict[str | None, int] = {}
     for node in snapshot.nodes.values():
-        if node.schedulable and node.suits(job.shape):
+        if node.schedulable and node.suits(job.shape) and node.gpu_type not in limited:
             fit = _usable(node, job, snapshot, order, free_too=first) // job.shape.slots
             room[node.gpu_type] = room.get(node.gpu_type, 0) + fit
     booked = sum(booking.slots for booking in snapshot.bookings.values())

@@ -84,15 +84,23 @@ def _add_held(held: dict[NodeName, _Amount], job: Job, most: Mapping[tuple[NodeN
 
 
 def _staying(snapshot: Snapshot, counts: Callable[[Job, Worker], bool]) -> dict[NodeName, _Amount]:
-    """What those workers hold that are not leaving, as far as they count, and strays that are left to work."""
+    """What those workers hold that are not leaving, as far as they count, and strays that are left to work.
+
+    A slot counts once: a node that is seen late lists workers whose slots others have by now.
+    """
     wanted = (each for job in snapshot.active.values() for each in job.all_workers if counts(job, each))
     holders: list[Worker | Stray] = [*wanted, *(each for each in snapshot.strays.values() if snapshot.goes_on(each))]
     staying: dict[NodeName, _Amount] = {}
+    counted: dict[NodeName, set[int]] = {}
     for holder in holders:
-        node = snapshot.nodes.get(holder.node)
-        closed = node.closed_among(holder.slot_ids) if node is not None and not holder.shared else ()
-        size, before = len(holder.slot_ids) - len(closed), staying.get(holder.node, _Amount())
-        staying[holder.node] = before.plus(1, size, holder.shared, holder.cpus, holder.memory_mib)
+        slots = set(holder.slot_ids)
+        if not holder.shared:
+            node, known = snapshot.nodes.get(holder.node), counted.setdefault(holder.node, set())
+            slots -= known
+            known |= slots
+            slots -= {each.slot for each in node.closed_among(holder.slot_ids)} if node is not None else set()
+        before = staying.get(holder.node, _Amount())
+        staying[holder.node] = before.plus(1, len(slots), holder.shared, holder.cpus, holder.memory_mib)
     return staying
 
 
