@@ -14,6 +14,7 @@ from scheduler.model.node_usage import NO_USAGE
 from scheduler.model.observation import SlotLoad
 from scheduler.model.slot import SlotClosure
 from scheduler.model.stray import Stray
+from scheduler.model.worker import Worker
 from scheduler.model.world import World
 
 #: Types of slots whose node names none.
@@ -83,8 +84,8 @@ _Held = Tally[tuple[NodeName, bool]]
 
 def add_slots(families: Families, world: World) -> None:
     """Slots by node, and what follows from them."""
-    reserved, releasing = _reserved(world), _releasing(world)
-    strays, ending = _slots_of(world.strays.values()), _slots_of(world.releasing_strays())
+    reserved, strays = _reserved(world), _slots_of(world.strays.values())
+    releasing = _slots_of([*world.releasing(_leaving(world)), *world.releasing_strays()])
     total = held = 0
     slots, oversold = families["sched_slots"], families["sched_oversold_slots"]
     for node in world.nodes.values():
@@ -95,8 +96,9 @@ def add_slots(families: Families, world: World) -> None:
         left = max(0, node.slots - used - closed.total())
         foreign = min(left, world.foreign.get(name, NO_FOREIGN).slots) + closed.pop(SlotClosure.FOREIGN, 0)
         slots.add([name, kind, "foreign"], foreign)
-        leaving = releasing[name, False] + ending[name, False]
-        for state, count in _split(node, node.slots - foreign, used, leaving, reserved[name, False], closed):
+        for state, count in _split(
+            node, node.slots - foreign, used, releasing[name, False], reserved[name, False], closed
+        ):
             slots.add([name, kind, state], count)
         if node.has_gpus or node.closed_slots:
             _add_closed(families, node)
@@ -105,8 +107,7 @@ def add_slots(families: Families, world: World) -> None:
             held += used
         if node.extra_slots or usage.slots_shared:
             shared = min(node.extra_slots, usage.slots_shared + strays[name, True])
-            leaving = releasing[name, True] + ending[name, True]
-            for state, count in _split(node, node.extra_slots, shared, leaving, reserved[name, True], {}):
+            for state, count in _split(node, node.extra_slots, shared, releasing[name, True], reserved[name, True], {}):
                 oversold.add([name, kind, state], count)
             families["sched_crowded_slots"].add([name], len(world.crowded.get(name, ())))
     families["sched_utilization_ratio"].add([], held / total if total else 0.0)
@@ -163,20 +164,17 @@ def _reserved(world: World) -> _Held:
     return slots
 
 
-def _releasing(world: World) -> _Held:
-    """Slots of workers that were asked to leave."""
-    slots: _Held = Tally()
+def _leaving(world: World) -> Iterator[Worker]:
+    """Workers that were asked to leave."""
     for job in world.leaving.values():
-        for worker in job.all_workers:
-            if job.state is JobState.STOPPING or not worker.wanted:
-                slots[worker.node, worker.shared] += len(worker.slot_ids)
-    return slots
+        yield from (worker for worker in job.all_workers if job.state is JobState.STOPPING or not worker.wanted)
 
 
-def _slots_of(strays: Iterable[Stray]) -> _Held:
+def _slots_of(holders: Iterable[Worker | Stray]) -> _Held:
+    """Slots that they hold, by node and whether they are shared ones."""
     slots: _Held = Tally()
-    for stray in strays:
-        slots[stray.node, stray.shared] += len(stray.slot_ids)
+    for holder in holders:
+        slots[holder.node, holder.shared] += len(holder.slot_ids)
     return slots
 
 

@@ -1,9 +1,12 @@
 """What is held of one node."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
+
+Holder = TypeVar("Holder", bound=Worker | Stray)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +66,10 @@ def mask_of(slot_ids: tuple[int, ...]) -> int:
     for slot in slot_ids:
         mask |= 1 << slot
     return mask
+
+
+def without_slots(holder: Holder, mask: int) -> Holder:
+    """The holder without those of its own slots that are in the mask; shared slots are nobody's own."""
+    if holder.shared or not mask & mask_of(holder.slot_ids):
+        return holder
+    return replace(holder, slot_ids=tuple(slot for slot in holder.slot_ids if not mask >> slot & 1))

@@ -17,7 +17,7 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node
-from scheduler.model.node_usage import NO_USAGE, NodeUsage
+from scheduler.model.node_usage import NO_USAGE, NodeUsage, mask_of, without_slots
 from scheduler.model.queue import Queue
 from scheduler.model.queue_usage import QueueUsage
 from scheduler.model.slot import SlotClosure
@@ -206,8 +206,24 @@ class World:
             beside = usage.get(stray.node, self.usage.get(stray.node, NO_USAGE))
             usage[stray.node] = beside.plus(stray)
             if not self.goes_on(stray):
-                others = 0 if stray.shared else beside.slot_mask
-                yield replace(stray, slot_ids=tuple(slot for slot in stray.slot_ids if not others >> slot & 1))
+                yield without_slots(stray, beside.slot_mask)
+
+    def held_twice(self) -> dict[NodeName, int]:
+        """Slots, a mask per node, that a worker holds and one more that may go on: the end of neither frees them.
+
+        Two come to hold a slot where a row could not be read for a while, or a cluster is seen late.
+        """
+        twice = {name: mask_of(usage.held_again) for name, usage in self.usage.items() if usage.held_again}
+        for stray in self.strays.values():
+            again = 0 if stray.shared else self.usage.get(stray.node, NO_USAGE).slot_mask & mask_of(stray.slot_ids)
+            if again and self.goes_on(stray):
+                twice[stray.node] = twice.get(stray.node, 0) | again
+        return twice
+
+    def releasing(self, leaving: Iterable[Worker]) -> Iterator[Worker]:
+        """These workers, each with what its end frees: no slot that is held twice."""
+        twice = self.held_twice()
+        return (without_slots(worker, twice.get(worker.node, 0)) for worker in leaving)
 
     def evolve(self, changes: Changes) -> "World":
         """The world after these changes. Jobs carry their live workers, so `changes.workers` is not needed here."""

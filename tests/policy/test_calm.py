@@ -83,6 +83,15 @@ def test_who_was_resized_a_moment_ago_takes_from_equals_once_it_has_cooled_down(
     assert [(type(action), action.job_id) for action in c.actions()] == [(Shrink, 1)]
 
 
+def test_growth_at_the_cost_of_an_equal_is_looked_at_when_the_job_is_taken_to_need_so_much_that_it_pays() -> None:
+    c, steep = Cluster().node("a", 3), ((1, 1.0), (2, 3.0))
+    c.running(1, {"a": 1}, workers=(1, 2), throughput=steep, resize_seconds=60.0, running_at=LONG_AGO)
+    c.running(2, {"a": 2}, workers=(1, 2), running_at=LONG_AGO)
+    while not c.actions() and (look := c.plan().next_look_at) is not None:
+        c.now = look
+    assert [(type(action), action.job_id) for action in c.actions()] == [(Shrink, 2)]
+
+
 def test_workers_are_given_back_once_the_job_is_taken_to_need_so_much_that_it_pays() -> None:
     c, slower = Cluster().node("a", 4), ((2, 20.0, 20), (4, 10.0, 20, 1))
     c.running(1, {"a": 4}, workers=(2, 4), throughput=slower, resize_seconds=100.0, running_at=LONG_AGO)

@@ -116,9 +116,11 @@ class Cluster:
     def running(self, number: int, on: dict[str, int], **fields: Any) -> "Cluster":
         """A RUNNING job whose members stand on these nodes, in this order; `leaving=n` of the youngest are leaving.
 
-        `shared=True`: on shared slots. `fixed_on`: where its fixed group stands.
+        `shared=True`: on shared slots. `fixed_on`: where its fixed group stands. `slots`: which each of them holds,
+        whoever else does.
         """
         fixed_on = fields.pop("fixed_on", {})
+        slots = fields.pop("slots", None)
         shared = fields.pop("shared", False)
         leaving = fields.pop("leaving", 0)
         standby = fields.pop("standby", 0)
@@ -129,7 +131,7 @@ class Cluster:
         self.jobs[job.id] = job
         first = len(job.fixed_workers) + 1
         names = [name for name, count in on.items() for _ in range(count)]
-        workers = self.workers_on(job, names, LONG_AGO, shared, first)
+        workers = self.workers_on(job, names, LONG_AGO, shared, first, slots)
         for k in range(len(workers)):
             if k >= len(workers) - leaving:
                 workers[k] = replace(
@@ -162,14 +164,24 @@ class Cluster:
         world = self.world()
         return {name: world.used(name).slot_mask for name in self.nodes}
 
-    def workers_on(self, job: Job, names: Sequence[str], at: float, shared: bool, first: int = 1) -> list[Worker]:
+    def workers_on(
+        self,
+        job: Job,
+        names: Sequence[str],
+        at: float,
+        shared: bool,
+        first: int = 1,
+        slots: Sequence[int] | None = None,
+    ) -> list[Worker]:
         """Ready members on these nodes, on their lowest free slots, or shared on those with the fewest sharers."""
         used = self.slots_used()
         sharing = Counter((who.node, slot) for who in sharers(self.world()) for slot in who.slot_ids)
         workers = []
         for k, name in enumerate(names):
             node = self.nodes[NodeName(name)]
-            if shared:
+            if slots is not None:
+                free = list(slots)
+            elif shared:
                 open_slots = set(range(node.slots)) - self.crowded.get(node.name, {}).keys()
                 free = sorted(open_slots, key=lambda s: sharing[node.name, s])[: job.shape.slots]
                 sharing.update((node.name, slot) for slot in free)

@@ -21,7 +21,7 @@ from scheduler.model.foreign import NO_FOREIGN, ForeignUse
 from scheduler.model.ids import NodeName, WorkerId
 from scheduler.model.job import Placement
 from scheduler.model.node import Node
-from scheduler.model.node_usage import NO_USAGE, NodeUsage
+from scheduler.model.node_usage import NO_USAGE, NodeUsage, without_slots
 from scheduler.model.shape import WorkerShape
 from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
@@ -60,6 +60,8 @@ class Ledger:
 
     def __init__(self, world: World, journal: Journal) -> None:
         self._journal = journal
+        #: Slots by node that are freed by nobody's end; see `World.held_twice`.
+        self.held_twice = world.held_twice()
         own = sorted((n for n in world.nodes.values() if n.schedulable), key=lambda n: n.name)
         oversold = [node for node in own if node.extra_slots]
         self.nodes: list[Node] = [*own, *map(shared_half, oversold)]
@@ -128,10 +130,12 @@ class Ledger:
         return self._twin.get(i) if holder.shared and i is not None else i
 
     def held_by(self, holder: Worker | Stray) -> Held:
-        """Amounts that a worker or stray holds: slots of its half, CPUs and memory of both halves."""
+        """Amounts that the end of a worker or stray frees: slots of its half, CPUs and memory of both halves."""
         own = self.position.get(holder.node)
         if own is None:
             return ()
+        if holder.node in self.held_twice:
+            holder = without_slots(holder, self.held_twice[holder.node])
         amount = amount_of(holder, self.nodes[own])
         i = self._twin.get(own) if holder.shared else own
         if i is None:  # it shares slots of a node that is oversold no more
@@ -154,7 +158,7 @@ class Ledger:
     def _slots_like(self, worker: Worker) -> int:
         """Slot number below which alike workers hold the amount of this one; 0: it says nothing about others."""
         own = self.position.get(worker.node)
-        node = self.nodes[own] if own is not None else None
+        node = self.nodes[own] if own is not None and worker.node not in self.held_twice else None
         slots = min([node.slots, *(each.slot for each in node.closed_slots)]) if node is not None else 0
         return slots if max(worker.slot_ids, default=-1) < slots else 0
 

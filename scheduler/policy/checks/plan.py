@@ -247,8 +247,12 @@ def _add(left: dict[NodeName, Amount | None], name: NodeName, amount: Amount, si
 
 
 def _leaving(world: World, plan: Plan) -> Iterator[Worker | Stray]:
-    """Strays that are being ended, and workers that are leaving or are asked to by the plan."""
+    """Strays that are being ended, and workers that are leaving or are asked to by the plan, with what they free."""
     yield from world.releasing_strays()
+    yield from world.releasing(_leaving_workers(world, plan))
+
+
+def _leaving_workers(world: World, plan: Plan) -> Iterator[Worker]:
     stopped = {action.job_id for action in plan.actions if isinstance(action, StopJob)}
     asked = {worker for action in plan.actions if isinstance(action, Shrink) for worker in action.workers}
     touched = {action.job_id for action in plan.actions if isinstance(action, Shrink | StopJob)}

@@ -352,7 +352,7 @@ class _Balance:
         world, freed = self._accounts.world, Counter[NodeName]()
         staying = {worker.id for job in world.active.values() for worker in _staying(job)}
         leaving = (w for job in world.leaving.values() for w in job.all_workers if w.id not in staying)
-        for name, slots in self._accounts.open_slots([*leaving, *world.releasing_strays()]):
+        for name, slots in self._accounts.open_slots([*world.releasing(leaving), *world.releasing_strays()]):
             freed[name] += slots
         return freed
 

@@ -28,10 +28,13 @@ from scheduler.policy.start.backfill import HeadReservation
 def share(draft: Draft, growth_round: GrowthRound, head_reservation: HeadReservation | None) -> None:
     """Move workers of running jobs to their peers, after all open slots were handed out."""
     exchanges: list[_Exchange] = []
+    interval_ends_at = draft.now + draft.settings.share_interval_seconds
     for peers in draft.snapshot.peers:
         if not _compete(peers) and not draft.holding:
+            if peers.donors and peers.members > 1:  # one of them may want a worker of another by then
+                draft.look_at(max(peers.changes_at, interval_ends_at))
             continue
-        draft.look_at(draft.now + draft.settings.share_interval_seconds)
+        draft.look_at(interval_ends_at)
         bounded = head_reservation is not None and head_reservation.bounds_all(
             peers.lane, peers.priority, peers.shrinkable
         )

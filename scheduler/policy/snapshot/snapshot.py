@@ -64,7 +64,8 @@ class Snapshot:
         """Bring everything up to date; False if a new snapshot has to be made instead."""
         touched = world.touched_since(self.world)
         same_nodes = _same_nodes(self.world, world, touched) and self.world.crowded == world.crowded
-        if now < self.order.now or not same_nodes or self.world.queues != world.queues:
+        same_slots = same_nodes and self.ledger.held_twice == world.held_twice()
+        if now < self.order.now or not same_slots or self.world.queues != world.queues:
             return False
         before, self.world, self.standing = self.world, world, None
         job_ids = touched.jobs if touched is not None else None
