@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from scheduler.model.job_state import WaitReason
@@ -81,8 +82,7 @@ class Standing:
 
     def asked(self, gpu_type: str | None, slots: int) -> Counts:
         """This many slots of each kind that they may be of, asked for by a job which names this GPU type or none."""
-        kinds = enumerate(self.tree.kinds)
-        return tuple(slots if k == 0 or gpu_type in (None, name) else 0 for k, name in kinds)
+        return _asked(self.tree.kinds, gpu_type, slots)
 
 
 class Changes:
@@ -115,8 +115,12 @@ class Shares:
         self._changed: list[str] = []
         #: By GPU type: accounts that lack some of a guarantee.
         self._lacking: dict[str, set[str]] = {name: set() for name in self.tree.kinds[1:]}
-        for account in self._entitled:
+        #: By account, the kinds of which slots are guaranteed, and how many.
+        self._guaranteed: dict[str, list[tuple[int, float]]] = {}
+        for account, parts in self._entitled.items():
             self._note_lacking(account)
+            if guaranteed := [(k, part.guaranteed) for k, part in enumerate(parts) if part.guaranteed > 0]:
+                self._guaranteed[account] = guaranteed
         self._changes = self.changes()
 
     def changes(self) -> Changes:
@@ -154,10 +158,12 @@ class Shares:
         Below zero where what is asked for in it, as `Standing.asked` says, is inside a guarantee: what a guarantee
         would take back at once must not be given to others first, who would be stopped again.
         """
-        held = self.held(account)
-        each = zip(held, asked, self._entitled.get(account, ()), strict=False)
-        lacks = [has / e.guaranteed for has, more, e in each if more and has + more <= e.guaranteed + _EPSILON]
-        return (min(lacks) - 1.0 if lacks else self.part(account), self.standing.used.get(account, 0.0))
+        lacks = math.inf
+        for k, guaranteed in self._guaranteed.get(account, ()):
+            held = self.held(account)[k]
+            if asked[k] and held + asked[k] <= guaranteed + _EPSILON:
+                lacks = min(lacks, held / guaranteed)
+        return (lacks - 1.0 if lacks < math.inf else self.part(account), self.standing.used.get(account, 0.0))
 
     def oldest(self, own: str) -> int:
         """The smallest number of a job that waits in the queue with this account; 0: none does."""
@@ -301,6 +307,11 @@ class Shares:
     def _entitlement(self, account: str, kind: int) -> Entitlement:
         found = self._entitled.get(account)
         return found[kind] if found is not None else Entitlement(0.0, 0.0)
+
+
+@lru_cache(maxsize=4096)
+def _asked(kinds: tuple[str, ...], gpu_type: str | None, slots: int) -> Counts:
+    return tuple(slots if k == 0 or gpu_type in (None, name) else 0 for k, name in enumerate(kinds))
 
 
 def add_to(tally: dict[K, Counts], keys: Iterable[K], counts: Counts, sign: int = 1) -> None:

@@ -42,7 +42,7 @@ class Turns:
 
     def put(self, lane: Lane, asked: Counts) -> None:
         """The next job to be served of the lane asks for this; see `Standing.asked`."""
-        account = self._account(lane)
+        account = self._accounts.get(lane.own) or self._account(lane)
         if lane.own not in self._queues or account.asked != asked:
             self._queues.add(lane.own)
             account.asked = asked

@@ -3,7 +3,7 @@
 import heapq
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from scheduler.policy.capacity.pools import slots_to_start
 from scheduler.policy.draft import Draft
@@ -50,16 +50,21 @@ class Line:
             self._hopeful.discard(queue)
         return head
 
-    def add(self, lane: Lane, head: Head) -> None:
-        """Put the job in line."""
-        heads = self._heads[lane.own]
-        heapq.heappush(heads, head)
-        self._put_in_turn(heads)
+    def line_up(self, heads: Iterable[tuple[Lane, Head]]) -> None:
+        """Put the first jobs of all in line, each with its lane."""
+        for lane, head in heads:
+            self._heads[lane.own].append(head)
+        for each in self._heads.values():
+            heapq.heapify(each)
+            self._put_in_turn(each)
 
     def push(self, job_class: JobClass, k: int) -> None:
         """Put the job with this index in line, if the class has that many."""
         if k < len(job_class.ranks):
-            self.add(job_class.lane, (job_class.ranks[k], k, job_class))
+            heads, head = self._heads[job_class.lane.own], (job_class.ranks[k], k, job_class)
+            heapq.heappush(heads, head)
+            if heads[0] is head:
+                self._put_in_turn(heads)
 
     def park(self, job_class: JobClass, k: int) -> None:
         """Put the class aside; `k` is the index of its first job that has not had its turn."""

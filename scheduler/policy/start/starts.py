@@ -9,7 +9,7 @@ job is.
 
 import math
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from scheduler.model.job import Job
@@ -23,6 +23,7 @@ from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.search import Taker, apply, find_takings
 from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.queues.tree import Lane
 from scheduler.policy.queues.turns import Turn
 from scheduler.policy.snapshot.order import Rank
 from scheduler.policy.snapshot.taking import Taking
@@ -31,7 +32,8 @@ from scheduler.policy.start.backfill import HeadReservation, held_by_less_import
 from scheduler.policy.start.backfill_limit import BackfillLimit
 from scheduler.policy.start.failed_attempts import Failures
 from scheduler.policy.start.hopes import Hopes
-from scheduler.policy.start.line import Line
+from scheduler.policy.start.line import Head, Line
+from scheduler.policy.start.overbooked import drop_overbooked
 from scheduler.policy.start.queue_rules import QueueRules
 from scheduler.policy.start.redraft import BackfillGains
 from scheduler.policy.start.wait_reasons import explain
@@ -70,9 +72,9 @@ class Starts:
         self._requests: dict[tuple[WorkerShape, int], Request] = {}
         #: The index of the first job of a class that could not be placed, where it may be tried once more.
         self._first_failed: dict[JobClass, int] = {}
-        self._drop_overbooked()
+        drop_overbooked(draft)
         self._line = Line(draft, self._has_hope)
-        self._line_up()
+        self._line.line_up(self._first_heads())
 
     def run(self) -> None:
         """Look at all jobs."""
@@ -107,14 +109,15 @@ class Starts:
             return True
         return self.hopes.any(job_classes, importance)
 
-    def _line_up(self) -> None:
+    def _first_heads(self) -> Iterator[tuple[Lane, Head]]:
+        """Jobs that are looked at alone, and the first of each class that may start at all."""
         draft = self.draft
         for job in draft.snapshot.waiting_jobs.singles.values():
-            self._line.add(draft.lane(job), (self._rank(job), 0, None))
+            yield draft.lane(job), (self._rank(job), 0, None)
         for each in draft.snapshot.waiting_jobs.job_classes:
             reason = draft.places.feasible(each.shape).impossible(each.min_workers)
             if reason is None:
-                self._line.push(each, 0)
+                yield each.lane, (each.ranks[0], 0, each)
             else:
                 self._impossible[each] = reason
 
@@ -128,17 +131,6 @@ class Starts:
             return self._impossible.get(job_class) or self._rules.why_not(self._member(job_class, 0))
 
         explain(self.draft, left, never, self._request, self.head_reservation)
-
-    def _drop_overbooked(self) -> None:
-        """Where nodes hold more of something than they have, drop the last reservations of it until the others fit."""
-        draft, ledger = self.draft, self.draft.ledger
-        if not draft.holding or (ledger.soon() >= 0).all():
-            return
-        for job in draft.order.queue(map(draft.world.queued.__getitem__, draft.holding))[::-1]:
-            amounts = ((ledger.available(i, View.SOON), held) for i, held in draft.held_for(job))
-            if any(left < 0 < mine for each in amounts for left, mine in zip(*each, strict=True)):
-                draft.unhold(job)
-                draft.openings += 1
 
     def _request(self, job_class: JobClass) -> Request:
         """The request of each job of the class."""
