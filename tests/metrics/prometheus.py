@@ -4,7 +4,7 @@ import math
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,26 @@ needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("promtool") is None,
     reason="Prometheus is not installed (Debian: apt-get install prometheus)",
 )
+
+
+def judge(
+    directory: Path, series: list[dict[str, str]], tests: list[dict[str, Any]], rules: Sequence[str] = ()
+) -> None:
+    """Promtool has to find in these series, minute by minute, what the tests expect; `rules` are names of files."""
+    document = {
+        "rule_files": [str(RULES / name) for name in rules],
+        "evaluation_interval": "1m",
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": tests}],
+    }
+    path = directory / "promtool_test.yaml"
+    path.write_text(yaml.safe_dump(document))
+    run_promtool("test", "rules", str(path))
+
+
+def run_promtool(*arguments: str) -> None:
+    """Promtool has to find nothing wrong."""
+    done = subprocess.run(["promtool", *arguments], cwd=RULES, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 class Prometheus:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from grafana.boards.utilization import UTILIZATION
 from grafana.dashboard import Dashboard
 from grafana.panel import Panel
 from scheduler.metrics import METRICS
-from tests.metrics.prometheus import needs_prometheus
+from tests.metrics.prometheus import RULES, judge, needs_prometheus, run_promtool
 
 GRAFANA = Path(__file__).parent.parent.parent / "grafana"
-RULES = GRAFANA / "prometheus"
 
 #: Of Prometheus itself.
 SCRAPES = {"scrape_duration_seconds"}
@@ -183,8 +181,7 @@ def test_every_alert_has_a_test_in_which_it_fires_and_one_in_which_it_does_not()
     ids=" ".join,
 )
 def test_promtool_agrees(arguments: tuple[str, ...]) -> None:
-    done = subprocess.run(["promtool", *arguments], cwd=RULES, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_promtool(*arguments)
 
 
 @needs_prometheus
@@ -206,11 +203,4 @@ def test_each_change_of_the_leader_is_marked_once(tmp_path: Path) -> None:
         }
         for time in times
     ]
-    document = {
-        "evaluation_interval": "1m",
-        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": tests}],
-    }
-    path = tmp_path / "marks_test.yaml"
-    path.write_text(yaml.safe_dump(document))
-    done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    judge(tmp_path, series, tests)

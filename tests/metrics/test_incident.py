@@ -1,13 +1,11 @@
 """Alerts in a staged incident: the real engine over virtual time, its metrics judged by Prometheus' own rule engine."""
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler.clusters.simulated.process import Behaviour
@@ -15,7 +13,7 @@ from scheduler.engine.tick import Step
 from scheduler.model.ids import JobId
 from tests.full_disk import files_limited
 from tests.metrics.observed import Observed
-from tests.metrics.prometheus import RULES, needs_prometheus
+from tests.metrics.prometheus import RULES, judge, needs_prometheus
 
 #: Hours of virtual time, each tick of which is checked, on a machine that may be busy with other tests.
 pytestmark = [needs_prometheus, pytest.mark.slow]
@@ -89,15 +87,7 @@ class Watched(Observed):
             }
             for minute, alerts in expected.items()
         ]
-        document = {
-            "rule_files": [str(RULES / "rules.yaml"), str(RULES / "alerts.yaml")],
-            "evaluation_interval": "1m",
-            "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": tests}],
-        }
-        path = directory / "incident_test.yaml"
-        path.write_text(yaml.safe_dump(document))
-        done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        judge(directory, series, tests, ("rules.yaml", "alerts.yaml"))
 
 
 @pytest.fixture
