@@ -3,18 +3,13 @@
 The API server is a real one; what kubelets and controllers would do is done by the test.
 """
 
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kubernetes import client, config
-from kubernetes.client.exceptions import ApiException
 
-from tests.clusters.cluster_rights import cluster_rights
 from tests.clusters.control_plane import ControlPlane
-from tests.clusters.control_plane_daemon import SECONDS_MAX, site_of
-from tests.eventually import becomes
+from tests.clusters.control_plane_daemon import site_of
+from tests.clusters.service_account import Account
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 
@@ -59,7 +54,7 @@ def test_a_resource_that_no_node_offers_is_told(plane: ControlPlane, tmp_path: P
 def test_rights_that_are_missing_and_credentials_that_expire_are_told_and_may_be_mended(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    account = _Account(plane, "trouble", tmp_path / "kubeconfig")
+    account = Account(plane, "trouble", tmp_path / "kubeconfig")
     account.create()
     with site_of(plane, tmp_path, ready=False, kubeconfig=account.kubeconfig) as site:
         site.is_not_ready("cannot list resource")
@@ -90,7 +85,7 @@ def test_rights_that_are_missing_and_credentials_that_expire_are_told_and_may_be
 def test_a_right_to_make_pods_that_is_missing_is_told_and_nothing_is_held_for_ever(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    account = _Account(plane, "reader", tmp_path / "kubeconfig")
+    account = Account(plane, "reader", tmp_path / "kubeconfig")
     account.create()
     seen, made = ["nodes", "pods"], ["configmaps", "services"]
     rules = [
@@ -139,37 +134,3 @@ def test_an_api_server_that_goes_away_costs_nothing_and_hosts_are_answered_meanw
         assert site.pods().items() >= before.items()
         site.run(waiting)
         assert len(site.pods()) == 2
-
-
-class _Account:
-    """A service account, and a kubeconfig that has its token."""
-
-    def __init__(self, plane: ControlPlane, name: str, kubeconfig: Path) -> None:
-        self._plane, self._name, self.kubeconfig = plane, name, kubeconfig
-
-    def create(self) -> None:
-        self._plane.core.create_namespaced_service_account("default", {"metadata": {"name": self._name}})
-        body = {"spec": {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3600}}
-        made = self._plane.core.create_namespaced_service_account_token(self._name, "default", body)
-        self.kubeconfig.write_text(self._plane.kubeconfig_with(made.status.token))
-
-    def delete(self) -> None:
-        """Its tokens are worth nothing any more."""
-        self._plane.core.delete_namespaced_service_account(self._name, "default")
-        # The API server remembers them for some seconds.
-        becomes(self._is_accepted, False, SECONDS_MAX)
-
-    def _is_accepted(self) -> bool:
-        with config.new_client_from_config(str(self.kubeconfig)) as api:
-            try:
-                client.CoreV1Api(api).list_node()
-            except ApiException as error:
-                return bool(error.status != 401)
-        return True
-
-    def allowed(
-        self, rules: list[dict[str, Any]] | None = None, name: str | None = None
-    ) -> AbstractContextManager[None]:
-        """It may do this, or anything, until the end of the block."""
-        everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
-        return cluster_rights(self._plane.rights, name or self._name, rules or everything, self._name, "default")

@@ -28,7 +28,7 @@ from scheduler.clusters.kubernetes.manifest import pod_manifest
 from scheduler.clusters.kubernetes.oversell.exporters import Exporters
 from scheduler.clusters.kubernetes.oversell.overselling import Overselling
 from scheduler.clusters.kubernetes.pods import WorkerPods
-from scheduler.clusters.kubernetes.prerequisites import Prerequisites
+from scheduler.clusters.kubernetes.prerequisites import NotGrantedError, Prerequisites
 from scheduler.clusters.kubernetes.retry_backoff import RetryBackoff
 from scheduler.config import KubernetesSettings
 from scheduler.engine.apply.carry_out import unforeseen
@@ -161,7 +161,9 @@ class KubernetesCluster:
     def _start_in(self, namespace: str, start: StartWorker, until: float) -> None:
         if not self._cache.has_node(start.node):
             raise ClusterError(f"node {start.node} not found")
-        owner = self._prerequisites.owner(namespace, until)
+        owner = self._owner(namespace, start, until)
+        if owner is None:
+            return
         refusal = self._retry_backoff.standing(start.worker_id)
         if refusal is not None:
             raise ClusterError(refusal)
@@ -182,6 +184,17 @@ class KubernetesCluster:
         self._retry_backoff.drop(start.worker_id)
         self._cache.put_pod(pod, answered=True)
 
+    def _owner(self, namespace: str, start: StartWorker, until: float) -> Document | None:
+        """The owner of the pod to be made, which has a pace of its own; None: the worker is given up."""
+        name = f"{namespace}/{start.worker_id}"
+        try:
+            owner = self._prerequisites.owner(namespace, until)
+        except NotGrantedError as error:
+            self._postpone(start, namespace, str(error), name)
+            return None
+        self._retry_backoff.drop(name)
+        return owner
+
     def _found_instead(self, start: StartWorker, namespace: str, error: RefusedError, until: float) -> Document | None:
         """The worker's pod, if it exists although its creation was refused; None: the worker is given up."""
         if error.status in _FOR_GOOD:
@@ -189,8 +202,9 @@ class KubernetesCluster:
             cause = EndCause.CANNOT_START if error.status == INVALID else None
             self._cache.refuse(start, namespace, str(error), cause)
             return None
-        # A start that is forbidden now (by a quota, a policy, a missing right) may have been allowed before.
-        if error.status != FORBIDDEN and error.reason != "AlreadyExists":
+        # A start that is forbidden now (by a quota, a policy, a missing right) may have been allowed before. Where
+        # nothing is found, its namespace was removed just now.
+        if error.status not in (FORBIDDEN, NOT_FOUND) and error.reason != "AlreadyExists":
             raise error
         pod = self._read(namespace, start.worker_id, start.nonce, until)
         who = self._pods.worker(pod) if pod is not None else None
@@ -202,11 +216,15 @@ class KubernetesCluster:
         self._postpone(start, namespace, why)
         return None
 
-    def _postpone(self, start: StartWorker, namespace: str, why: str) -> None:
-        """Raise `ClusterError`, so that the start is tried again; give the worker up if it has waited for too long."""
-        if not self._retry_backoff.add(start.worker_id, why):
+    def _postpone(self, start: StartWorker, namespace: str, why: str, name: str | None = None) -> None:
+        """Raise `ClusterError`, so that the start is tried again; give the worker up if it has waited for too long.
+
+        `name`: of what was refused; None: of the worker.
+        """
+        name = name or start.worker_id
+        if not self._retry_backoff.add(name, why):
             raise ClusterError(why)
-        self._retry_backoff.drop(start.worker_id)
+        self._retry_backoff.drop(name)
         self._cache.refuse(start, namespace, why, EndCause.NOT_ADMITTED)
 
     def _stop(self, stop: StopWorker, until: float) -> None:
@@ -251,13 +269,16 @@ class KubernetesCluster:
         return self._cache.worker(stop.worker_id)
 
     def _read(self, namespace: str, worker_id: WorkerId, nonce: str, until: float) -> Document | None:
-        """The pod of this worker's name, as it is now."""
+        """The pod of this worker's name, as it is now; None: there is none, also where nothing may be read.
+
+        The rights in a namespace go with it. What was made there before is listed: that is a right of all namespaces.
+        """
         try:
             return self._connection.get(
                 in_namespace(namespace, "pods", pod_name(self._settings.instance, worker_id, nonce)), until
             )
         except RefusedError as error:
-            if error.status == NOT_FOUND:
+            if error.status in (NOT_FOUND, FORBIDDEN):
                 return None
             raise
 
