@@ -90,6 +90,9 @@ def pod_manifest(
 
 def _manifest(template: dict[str, Any], start: StartWorker, settings: KubernetesSettings, owner: Document) -> Document:
     metadata = template.get("metadata", {})
+    spec = _spec(copy.deepcopy(template.get("spec", {})), start, settings)
+    containers = spec["containers"]
+    container = {pods.CONTAINER: containers[worker_index(containers) or 0]["name"]}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -97,11 +100,11 @@ def _manifest(template: dict[str, Any], start: StartWorker, settings: Kubernetes
             "name": pod_name(settings.instance, start.worker_id, start.nonce),
             "namespace": namespace_of(settings, start.pod_template),
             "labels": {**metadata.get("labels", {}), **_labels(start, settings)},
-            "annotations": {**metadata.get("annotations", {}), **_annotations(start)},
+            "annotations": {**metadata.get("annotations", {}), **_annotations(start), **container},
             # A ReplicaSet whose selector fits adopts pods without a controller, and deletes those too many.
             "ownerReferences": [{**owned_by(owner), "controller": True}],
         },
-        "spec": _spec(copy.deepcopy(template.get("spec", {})), start, settings),
+        "spec": spec,
     }
 
 

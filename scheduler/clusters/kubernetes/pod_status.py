@@ -8,7 +8,7 @@ from typing import Any
 from scheduler.clusters.kubernetes.api.documents import Document
 from scheduler.clusters.kubernetes.api.errors import line
 from scheduler.clusters.kubernetes.nodes import node_terms, qualifies
-from scheduler.clusters.kubernetes.pods import ASKS_MORE
+from scheduler.clusters.kubernetes.pods import ASKS_MORE, CONTAINER
 from scheduler.model.observation import EndCause, Phase
 from scheduler.model.pod_template import worker_index
 
@@ -108,8 +108,11 @@ def timestamp(text: str | None) -> float | None:
 
 
 def worker_container(pod: Document) -> str:
-    """The name of the container that the worker runs in."""
+    """The name of the container that the worker runs in; pods of earlier versions do not say which it is."""
     containers = pod["spec"]["containers"]
+    noted = (pod["metadata"].get("annotations") or {}).get(CONTAINER)
+    if any(each["name"] == noted for each in containers):
+        return str(noted)
     return str(containers[worker_index(containers) or 0]["name"])
 
 

@@ -32,6 +32,8 @@ SHARED = f"{PREFIX}/shared"
 GPUS = f"{PREFIX}/gpus"
 #: Annotation: shows that this scheduler has made the pod.
 SEAL = f"{PREFIX}/seal"
+#: Annotation: name of the container that the worker runs in; an admission webhook may put others before it.
+CONTAINER = f"{PREFIX}/container"
 #: Annotation: its template asks for CPUs, memory or slots beyond the numbers of its job.
 ASKS_MORE = f"{PREFIX}/asks-more"
 #: Annotation: of its job; none where it has none.
