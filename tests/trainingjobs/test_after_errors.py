@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from scheduler.clusters.kubernetes.api.custom_resource import ObjectKey
+from scheduler.clusters.simulated.process import Behaviour
 from scheduler.config import KubernetesSettings
 from scheduler.daemon.trainingjobs.controller import TrainingJobs
 from scheduler.daemon.trainingjobs.crd import FINALIZER
 from scheduler.daemon.trainingjobs.resource import Document, job_spec, training_job
 from scheduler.engine.tick import TickReport
+from scheduler.model.job import Runtime
 from scheduler.model.job_state import JobState
 from tests.world import World
 
@@ -74,6 +76,12 @@ class One:
     def write_finalizers(self, item: Document, finalizers: Iterable[str]) -> None:
         self.item["metadata"]["finalizers"] = list(finalizers)
 
+    def edit(self, **spec: object) -> None:
+        """As a user does."""
+        metadata = self.item["metadata"]
+        edited = {**self.item["spec"], **spec}
+        self.item = {**self.item, "metadata": {**metadata, "generation": metadata["generation"] + 1}, "spec": edited}
+
 
 def control_of(w: World, objects: Gone | One) -> TrainingJobs:
     settings = KubernetesSettings(namespace=KEY[0])
@@ -107,6 +115,36 @@ def test_a_job_that_is_to_be_suspended_is_so_though_the_daemon_died_before_it_ha
     assert objects.item["status"]["observedGeneration"] == 1
     w.advance(10)
     w.expect(submitted.id, JobState.SUSPENDED, workers=0)
+    w.close()
+
+
+def test_what_was_asked_for_and_is_taken_back_before_it_was_done_is_taken_back(tmp_path: Path) -> None:
+    w, objects = World(tmp_path), One(runtime="elastic", minWorkers=1, maxWorkers=2)
+    control = control_of(w, objects)
+    w.node("a", slots=2)
+    control.reconcile(KEY)
+    job_id = objects.item["status"]["jobId"]
+    w.cluster.behave(job_id, Behaviour(runtime=Runtime.ELASTIC))
+    w.settle()
+    objects.edit(suspend=True, priority=7, maxWorkers=1)
+    control.reconcile(KEY)
+    objects.edit(suspend=False, priority=0, maxWorkers=2)
+    control.reconcile(KEY)
+    w.settle()
+    job = w.get(job_id)
+    assert (job.priority, job.max_workers, job.state) == (0, 2, JobState.RUNNING)
+    w.close()
+
+
+def test_a_job_that_is_not_to_be_suspended_after_all_runs(tmp_path: Path) -> None:
+    w, objects = World(tmp_path), One(suspend=True)
+    control = control_of(w, objects)
+    w.node("a", slots=1)
+    control.reconcile(KEY)
+    objects.edit(suspend=False)
+    control.reconcile(KEY)
+    w.advance(10)
+    w.expect(objects.item["status"]["jobId"], JobState.RUNNING, workers=1)
     w.close()
 
 

@@ -26,6 +26,7 @@ from scheduler.daemon.trainingjobs.resource import (
     Document,
     Refusal,
     TrainingJob,
+    as_asked,
     changes,
     differs,
     frozen_fields,
@@ -47,6 +48,8 @@ from scheduler.store.sqlstore import SqlStore
 log = structlog.get_logger(__name__)
 
 RETRY = Backoff(2.0, 60.0)
+#: Requests that wait to be carried out, as far as they are looked at.
+REQUESTS_MAX = 10_000
 
 
 class Objects(Protocol):
@@ -262,6 +265,11 @@ class TrainingJobs:
         """Ask for what was changed in the object; returns the job."""
         if wanted.job_id is None and wanted.generation <= 1 and not wanted.suspend:
             return job  # nothing was changed since it was created; a suspension may not have been asked for yet
+        if not wanted.changed:
+            return job
+        # Read before the job: what is carried out meanwhile shows in one of them.
+        requests = self._store.take_inbox(REQUESTS_MAX).intents
+        job = self._store.get_job(job.id) or job
         now = self._clock.now()
         asked = [
             Intent(
@@ -273,7 +281,7 @@ class TrainingJobs:
                 min_workers=change.min_workers,
                 max_workers=change.max_workers,
             )
-            for change in changes(wanted, spec, job)
+            for change in changes(wanted, spec, as_asked(job, requests))
         ]
         if asked:
             self._store.add_intents(asked)

@@ -1,6 +1,6 @@
 """What a TrainingJob object asks for, and the status that it is given. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +11,7 @@ from scheduler.errors import InvalidInput
 from scheduler.http.schemas.requests import DataRequest, FixedRequest, JobRequest, check_request
 from scheduler.model.client_key import training_job_key
 from scheduler.model.ids import JobId
-from scheduler.model.intent import IntentKind
+from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job, JobSpec
 from scheduler.model.job_state import JobState, StopReason
 from scheduler.model.pod_permissions import broken_pod_rule, named_namespaces, run_in
@@ -153,11 +153,39 @@ def changes(wanted: TrainingJob, spec: JobSpec, job: Job) -> list[Change]:
         asked.append(Change(IntentKind.PRIORITY, priority=spec.priority))
     if (spec.min_workers, spec.max_workers) != (job.min_workers, job.max_workers):
         asked.append(Change(IntentKind.SCALE, min_workers=spec.min_workers, max_workers=spec.max_workers))
-    stopping = job.state is JobState.STOPPING and job.stop_reason is StopReason.SUSPENDED
-    suspended = job.state is JobState.SUSPENDED or stopping
-    if wanted.suspend != suspended:
+    if wanted.suspend != _is_suspended(job):
         asked.append(Change(IntentKind.SUSPEND if wanted.suspend else IntentKind.RESUME))
     return asked
+
+
+def as_asked(job: Job, requests: Iterable[Intent]) -> Job:
+    """The job once these requests, in their order, are carried out; those about other jobs do not count."""
+    for request in requests if not job.state.terminal else ():
+        if request.job_id == job.id:
+            job = _once_done(job, request)
+    return job
+
+
+def _once_done(job: Job, request: Intent) -> Job:
+    match request.kind:
+        case IntentKind.PRIORITY if request.priority is not None:
+            return replace(job, priority=request.priority)
+        case IntentKind.SCALE:
+            low = job.min_workers if request.min_workers is None else request.min_workers
+            high = job.max_workers if request.max_workers is None else request.max_workers
+            return replace(job, min_workers=low, max_workers=high)
+        case IntentKind.SUSPEND:
+            return replace(job, state=JobState.SUSPENDED)
+        case IntentKind.RESUME if _is_suspended(job):
+            return replace(job, state=JobState.QUEUED)
+        case _:
+            return job
+
+
+def _is_suspended(job: Job) -> bool:
+    """Whether it waits until it is resumed, or will once it has stopped."""
+    stopping = job.state is JobState.STOPPING and job.stop_reason is StopReason.SUSPENDED
+    return job.state is JobState.SUSPENDED or stopping
 
 
 def frozen_fields(spec: JobSpec, job: Job) -> list[str]:
