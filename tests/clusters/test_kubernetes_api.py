@@ -2,8 +2,11 @@
 
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from scheduler.engine.ports import StopWorker
@@ -63,6 +66,49 @@ def test_what_is_forbidden_now_is_asked_again_and_given_up_after_a_while_without
     eventually(lambda: not site.refusal(), site.refusal)
     site.clock.ahead += 2
     site.start("8-1")
+
+
+@contextmanager
+def webhook_that_is_away(site: Site) -> Iterator[None]:
+    """Every pod of the namespace is to be asked about there."""
+    with client.ApiClient(site.plane.core.api_client.configuration) as api:
+        webhooks = client.AdmissionregistrationV1Api(api)
+        site.plane.core.patch_namespace(site.namespace, {"metadata": {"labels": {"asked": site.namespace}}})
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+        webhook = {
+            "name": "away.example.org",
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "namespaceSelector": {"matchLabels": {"asked": site.namespace}},
+            "rules": [rule],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        webhooks.create_validating_webhook_configuration({"metadata": {"name": "away"}, "webhooks": [webhook]})
+        try:
+            yield
+        finally:
+            webhooks.delete_validating_webhook_configuration("away")
+
+
+def test_who_waits_for_a_webhook_that_is_away_is_given_up_after_a_while_without_being_the_jobs_fault(
+    site: Site,
+) -> None:
+    with webhook_that_is_away(site):
+        eventually(lambda: "failed calling webhook" in site.refusal(), site.refusal)
+        (failure,) = site.apply(site.action())
+        assert "failed calling webhook" in failure.error
+        site.clock.ahead = site.settings.launch_limit_seconds + 1
+        site.start()
+    seen = site.cluster.observe().workers[W]
+    assert (seen.phase, seen.cause) == (Phase.LAUNCH_FAILED, EndCause.NOT_ADMITTED)
+    assert "failed calling webhook" in seen.detail
+
+
+def test_a_pod_that_is_too_large_for_the_api_server_is_not_tried_again(site: Site) -> None:
+    site.start(env=tuple((f"V{number}", "x" * 60_000) for number in range(60)))
+    seen = site.cluster.observe().workers[W]
+    assert (seen.phase, seen.cause) == (Phase.LAUNCH_FAILED, EndCause.CANNOT_START)
+    assert "too large" in seen.detail
 
 
 def test_a_pod_of_ours_that_no_daemon_remembers_is_listed(site: Site) -> None:

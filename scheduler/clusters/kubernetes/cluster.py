@@ -18,7 +18,16 @@ import structlog
 from scheduler.clusters.kubernetes.addresses import namespace_of, pod_name
 from scheduler.clusters.kubernetes.api.connection import NODES, PODS, Connection, in_namespace
 from scheduler.clusters.kubernetes.api.documents import Document
-from scheduler.clusters.kubernetes.api.errors import BAD_REQUEST, CONFLICT, FORBIDDEN, INVALID, NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.api.errors import (
+    BAD_REQUEST,
+    CONFLICT,
+    FORBIDDEN,
+    INTERNAL,
+    INVALID,
+    NOT_FOUND,
+    TOO_LARGE,
+    RefusedError,
+)
 from scheduler.clusters.kubernetes.api.reflector import Reflector
 from scheduler.clusters.kubernetes.cache import ClusterCache
 from scheduler.clusters.kubernetes.event_lookup import EventLookup
@@ -45,7 +54,9 @@ _GRACE_SECONDS_MIN = 1
 #: Longest wait for the log of a worker that has ended.
 _LOG_SECONDS_MAX = 2.0
 #: Refusals that no repetition will change.
-_FOR_GOOD = (BAD_REQUEST, INVALID)
+_FOR_GOOD = (BAD_REQUEST, INVALID, TOO_LARGE)
+#: Refusals that may end: by a quota, a policy, a missing right, a namespace that was removed, a webhook that is away.
+_FOR_NOW = (FORBIDDEN, NOT_FOUND, INTERNAL)
 
 
 class KubernetesCluster:
@@ -199,12 +210,11 @@ class KubernetesCluster:
         """The worker's pod, if it exists although its creation was refused; None: the worker is given up."""
         if error.status in _FOR_GOOD:
             # An admission webhook refuses as a bad request, and may judge otherwise the next time.
-            cause = EndCause.CANNOT_START if error.status == INVALID else None
+            cause = None if error.status == BAD_REQUEST else EndCause.CANNOT_START
             self._cache.refuse(start, namespace, str(error), cause)
             return None
-        # A start that is forbidden now (by a quota, a policy, a missing right) may have been allowed before. Where
-        # nothing is found, its namespace was removed just now.
-        if error.status not in (FORBIDDEN, NOT_FOUND) and error.reason != "AlreadyExists":
+        # A start that is refused now may have been granted before.
+        if error.status not in _FOR_NOW and error.reason != "AlreadyExists":
             raise error
         pod = self._read(namespace, start.worker_id, start.nonce, until)
         who = self._pods.worker(pod) if pod is not None else None

@@ -10,7 +10,7 @@ import structlog
 from scheduler.clusters.kubernetes.addresses import owner_name
 from scheduler.clusters.kubernetes.api.connection import Connection, in_namespace
 from scheduler.clusters.kubernetes.api.documents import Document
-from scheduler.clusters.kubernetes.api.errors import BAD_REQUEST, FORBIDDEN, INVALID, NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.api.errors import BAD_REQUEST, FORBIDDEN, INTERNAL, INVALID, NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.manifest import owner_manifest, service_manifest
 from scheduler.clusters.kubernetes.network import NETWORKING, policy_manifest, policy_name
 from scheduler.clusters.kubernetes.retry_backoff import RetryBackoff
@@ -20,8 +20,8 @@ from scheduler.model.ids import JobId
 
 log = structlog.get_logger(__name__)
 
-#: Refusals of the request itself: the API server is well, and whoever grants it has to change something.
-_NOT_GRANTED = (BAD_REQUEST, FORBIDDEN, NOT_FOUND, INVALID)
+#: Refusals that last until somebody changes something: the API server itself is well.
+_NOT_GRANTED = (BAD_REQUEST, FORBIDDEN, NOT_FOUND, INVALID, INTERNAL)
 
 
 class NotGrantedError(ClusterError):

@@ -10,7 +10,8 @@ from kubernetes.config.config_exception import ConfigException
 from scheduler.clusters.kubernetes.api.answer import Answer
 from scheduler.errors import ClusterError
 
-BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, INVALID = 400, 401, 403, 404, 409, 410, 422
+BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE = 400, 401, 403, 404, 409, 410
+TOO_LARGE, INVALID, INTERNAL = 413, 422, 500
 #: Limit on the length of an error's text.
 _MESSAGE_LENGTH_MAX = 400
 
