@@ -21,6 +21,7 @@ from tests.clusters.control_plane import RESOURCE, ControlPlane
 from tests.clusters.control_plane_daemon import site_of
 from tests.clusters.desk import start_of
 from tests.clusters.exporters import Exporters, Shown, running_exporters
+from tests.clusters.service_account import Account
 from tests.eventually import eventually
 
 pytestmark = pytest.mark.kubernetes
@@ -173,6 +174,23 @@ def test_cpu_slots_are_as_busy_as_the_metrics_api_says_and_trouble_with_it_is_to
             eventually(lambda: oversold.loads()[-3:] == (SlotLoad(), full, full), lambda: str(oversold.loads()))
     finally:
         oversold.close()
+
+
+def test_a_namespace_that_was_removed_hides_no_load_of_the_others(plane: ControlPlane, tmp_path: Path) -> None:
+    account = Account(plane, "measures", tmp_path / "kubeconfig")
+    account.create()
+    seen = [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}]
+    with account.allowed(seen), metrics_api(plane) as api:
+        oversold = Oversold(plane, resource="cpu", kubeconfig=account.kubeconfig, namespaces=("removed",))
+        try:
+            with account.works_in(oversold.namespace):
+                eventually(lambda: 'in the namespace "removed"' in oversold.trouble(), oversold.trouble)
+                oversold.starts("7-1", 0, 1)
+                takes(api, oversold.namespace, "sched-7-1", "800m")
+                eventually(lambda: [load.utilization for load in oversold.loads()[:2]] == [0.4, 0.4], oversold.trouble)
+        finally:
+            oversold.close()
+    account.delete()
 
 
 # GPUs

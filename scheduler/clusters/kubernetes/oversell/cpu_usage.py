@@ -4,10 +4,11 @@ Where a metrics server is installed, it answers for all nodes at once, and needs
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from scheduler.clusters.kubernetes.api.connection import Connection, in_namespace
 from scheduler.clusters.kubernetes.api.documents import Document
-from scheduler.clusters.kubernetes.api.errors import NOT_FOUND, RefusedError
+from scheduler.clusters.kubernetes.api.errors import FORBIDDEN, NOT_FOUND, RefusedError
 from scheduler.clusters.kubernetes.api.quantities import quantity
 from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.kubernetes.oversell.slot_gpus import loads_of_others
@@ -18,9 +19,16 @@ from scheduler.model.observation import NodeObservation, SlotLoad
 METRICS = "/apis/metrics.k8s.io/v1beta1"
 
 
-def cpus_used(connection: Connection, namespaces: Sequence[str], until: float) -> dict[PodKey, float]:
+class CpusUsed(NamedTuple):
+    """CPU usage of pods, and why it is not known of the namespaces in which nothing may be read."""
+
+    pods: dict[PodKey, float]
+    closed: dict[str, str]
+
+
+def cpus_used(connection: Connection, namespaces: Sequence[str], until: float) -> CpusUsed:
     """CPU usage of each pod of these namespaces. Raises `ClusterError`."""
-    used: dict[PodKey, float] = {}
+    used = CpusUsed({}, {})
     for namespace in namespaces:
         try:
             answer = connection.get(in_namespace(namespace, "pods", api=METRICS), until)
@@ -29,8 +37,11 @@ def cpus_used(connection: Connection, namespaces: Sequence[str], until: float) -
                 raise ClusterError(
                     "the cluster has no metrics API (metrics.k8s.io): install a metrics server"
                 ) from None
-            raise
-        used.update((PodKey(namespace, name), cpus) for name, cpus in _pods(answer))
+            if error.status != FORBIDDEN:
+                raise
+            used.closed[namespace] = str(error)  # it was removed, and with it what this scheduler may do there
+            continue
+        used.pods.update((PodKey(namespace, name), cpus) for name, cpus in _pods(answer))
     return used
 
 

@@ -79,21 +79,24 @@ class Overselling:
     def _renew(self) -> None:
         """Read all figures. Raises `ClusterError` at the end if some cannot be read."""
         try:
-            self.loads, wrong = self._read_gpus() if self._settings.has_gpus else (self._read_cpus(), {})
+            self.loads, wrong = self._read_gpus() if self._settings.has_gpus else self._read_cpus()
         except Exception:
             self.loads = {}
             raise
         if wrong:
             (name, why), *more = sorted(wrong.items())
-            raise ClusterError(f"node {name}: {why}" + (f"; {len(more)} more nodes with such trouble" if more else ""))
+            what = "node" if self._settings.has_gpus else "namespace"
+            others = f"; {len(more)} more {what}s with such trouble" if more else ""
+            raise ClusterError(f"{what} {name}: {why}{others}")
 
-    def _read_cpus(self) -> Loads:
+    def _read_cpus(self) -> tuple[Loads, Mapping[str, str]]:
+        """Loads of all nodes, and why they lack the workers of some namespaces."""
         until = self._clock.now() + self._settings.request_seconds
         used = cpus_used(self._connection, self._settings.worker_namespaces, until)
         workers, nodes = self._workers(), self._cache.nodes()
-        return {name: cpu_loads(node, workers.get(name, []), used) for name, node in nodes.items()}
+        return {name: cpu_loads(node, workers.get(name, []), used.pods) for name, node in nodes.items()}, used.closed
 
-    def _read_gpus(self) -> tuple[Loads, dict[NodeName, str]]:
+    def _read_gpus(self) -> tuple[Loads, Mapping[str, str]]:
         """Loads of the nodes whose GPUs are known, which may be shared, and why other nodes may not."""
         nodes = {name: node for name, node in self._cache.nodes().items() if node.slots and node.up}
         addresses = self._exporters.addresses()
@@ -107,7 +110,7 @@ class Overselling:
             for name, gpus in known.items()
         }
         misfits = {name: self._misfit(node, fresh.get(name)) for name, node in nodes.items() if name not in known}
-        return loads, {**misfits, **failures}
+        return loads, dict[str, str]((*misfits.items(), *failures.items()))
 
     def _misfit(self, node: NodeObservation, gpus: tuple[object, ...] | None) -> str:
         if gpus is None:
