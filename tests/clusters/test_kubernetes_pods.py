@@ -114,7 +114,10 @@ def test_what_a_container_ended_with(
         ("Evicted", "The node was low on resource: memory.", None, EndCause.EVICTED),
         ("Evicted", _OWN_LIMIT, 137, None),
         ("Preempting", "Preempted in order to admit critical pod", None, EndCause.DISPLACED),
-        ("OutOfnvidia.com/gpu", "Pod Node didn't have enough resource", None, EndCause.EVICTED),
+        ("OutOfnvidia.com/gpu", "Pod Node didn't have enough resource", None, EndCause.NOT_ADMITTED),
+        ("UnexpectedAdmissionError", "no healthy devices present", None, EndCause.NOT_ADMITTED),
+        ("TopologyAffinityError", "Resources cannot be allocated", None, EndCause.NOT_ADMITTED),
+        ("NodeShutdown", "Pod was rejected as the node is shutting down.", None, EndCause.EVICTED),
     ],
 )
 def test_what_a_node_ended_a_whole_pod_for(

@@ -21,7 +21,9 @@ _UNKNOWN = frozenset({"Unknown", "ContainerStatusUnknown"})
 _CAUSES = {"OOMKilled": EndCause.OUT_OF_MEMORY}
 #: Reasons of a whole pod that the node gave up for others or could not take in.
 _DISPLACED = frozenset({"Preempting", "Preempted"})
-_NODE_ENDS_IT = frozenset({"NodeShutdown", "Shutdown", "Terminated", "NodeAffinity", "UnexpectedAdmissionError"})
+_NODE_ENDS_IT = frozenset({"NodeShutdown", "Shutdown", "Terminated", "NodeAffinity"})
+#: The kubelet did not admit it, beside OutOf and a resource: it has no such device, or not on one socket.
+_REJECTED = frozenset({"UnexpectedAdmissionError", "TopologyAffinityError"})
 #: Since Kubernetes 1.26 a condition gives the reason of a disruption.
 _DISRUPTIONS = {
     "PreemptionByScheduler": EndCause.DISPLACED,
@@ -185,8 +187,10 @@ def _pod_cause(pod: Document) -> EndCause | None:
         return EndCause.EVICTED if message.startswith("The node ") else None
     if reason in _DISPLACED:
         return EndCause.DISPLACED
-    if reason in _NODE_ENDS_IT or reason.startswith("OutOf"):
+    if reason in _NODE_ENDS_IT:
         return EndCause.EVICTED
+    if reason in _REJECTED or reason.startswith("OutOf"):
+        return EndCause.NOT_ADMITTED
     return _disruption(pod)
 
 
