@@ -55,8 +55,8 @@ class ClusterCache:
         self._displaced: set[str] = set()
         #: Pods that are being deleted and need not be reported.
         self._forgotten: set[str] = set()
-        #: Pods from answers to requests since the current list began; the list may not have them.
-        self._answered: set[str] = set()
+        #: While pods are listed, those from answers to requests: the list may not have them. None: there is no list.
+        self._answered: set[str] | None = None
 
     def observe(self) -> Observation:
         with self._lock:
@@ -133,14 +133,14 @@ class ClusterCache:
     def begin_pods(self) -> None:
         """Begin a list of pods."""
         with self._lock:
-            self._answered.clear()
+            self._answered = set()
 
     def put_pod(self, pod: Document, *, answered: bool = False) -> bool:
         """Store a version of a pod; return whether it is news. `answered`: from a request, not from list or watch."""
         uid = pod["metadata"]["uid"]
         with self._lock:
             who = self._who(pod)
-            if answered:
+            if answered and self._answered is not None:
                 self._answered.add(uid)
             if who is None:
                 return self._foreign_pods.put(uid, pod)
@@ -158,21 +158,20 @@ class ClusterCache:
             who = self._who(pod)
             self._forgotten.discard(uid)
             freed = self._foreign_pods.drop(uid)
-            if who is None:
-                return freed
-            known = self._workers.get(who.worker_id)
-            if known is not None and known.uid != uid:
-                return freed
-            before = known or self._known(who, pod)
-            state = self._told(uid, gone_state(before.state, pod, self._is_up(who.node)))
+            known = self._workers.get(who.worker_id) if who is not None else None
+            if known is not None and known.uid == uid:
+                state = gone_state(known.state, pod, self._is_up(known.who.node))
+                freed = self._bury(known, self._told(uid, state)) or freed
             self._displaced.discard(uid)
-            return self._bury(before, state) or freed
+            return freed
 
     def keep_pods(self, uids: Set[str]) -> bool:
         """Drop all pods but these and those answered since the list began, which may be newer than it."""
         with self._lock:
-            self._forgotten &= uids
-            there = uids | self._answered
+            there = uids | (self._answered or set())
+            self._answered = None
+            self._forgotten &= there
+            self._displaced &= there
             ours = [each for each in self._workers.values() if not each.gone and each.uid not in there]
             for known in ours:
                 self._bury(known, vanished(known.state))
@@ -233,6 +232,8 @@ class ClusterCache:
             known = self._workers[self._of_pod[uid]]
             self._displaced.add(uid)
             state = self._told(uid, known.state)
+            if known.gone:
+                self._displaced.discard(uid)  # nothing more will be heard of it
             self._set(replace(known, state=state))
             return state != known.state
 
@@ -329,8 +330,6 @@ class ClusterCache:
         return replace(state, cause=EndCause.DISPLACED, detail=detail)
 
     def _bury(self, known: KnownWorker, state: PodState) -> bool:
-        if known.who.worker_id not in self._workers:
-            return False  # forgotten, or never seen alive: the engine does not expect it
         kept = known.state if not known.state.alive else state
         self._set(replace(known, state=kept, gone=True, over=True))
         return kept != known.state
