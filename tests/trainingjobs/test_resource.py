@@ -128,6 +128,11 @@ def test_a_job_runs_in_the_namespace_of_its_object() -> None:
         job_spec(item(fixedReplicas={"replicas": 1, "template": {"metadata": {"namespace": "jobs"}}}), settings)
 
 
+def test_a_name_that_is_too_long_for_a_job_is_refused_by_the_name_of_its_field() -> None:
+    with pytest.raises(InvalidInput, match=r"^metadata\.name: must have at most 128 characters$"):
+        job_spec(replace(item(), name="x" * 129), LAB)
+
+
 def test_the_fixed_group_of_a_job_cannot_change() -> None:
     asked = item(fixedReplicas={"replicas": 2})
     assert frozen_fields(job_spec(asked, LAB), job(item())) == ["fixedReplicas"]

@@ -129,7 +129,8 @@ def job_spec(wanted: TrainingJob, settings: KubernetesSettings) -> JobSpec:
         request = check_request(JobRequest, {**given, "name": wanted.name, "client_key": wanted.key})
         return _in_its_namespace(request.spec(), wanted.namespace, settings)
     except InvalidInput as error:
-        raise InvalidInput(f"spec.{_in_object(error.field)}", error.rule) from None
+        field = "metadata.name" if error.field == "name" else f"spec.{_in_object(error.field)}"
+        raise InvalidInput(field, error.rule) from None
 
 
 def _in_its_namespace(spec: JobSpec, namespace: str, settings: KubernetesSettings) -> JobSpec:
