@@ -1,4 +1,4 @@
-"""What is known of pods while they are listed, and that of those that are gone nothing is."""
+"""What is known of nodes, of pods while they are listed, and that of pods that are gone nothing is."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -37,6 +37,12 @@ def _pod(number: int) -> dict[str, Any]:
     pod = pod_manifest(start, SETTINGS, {"metadata": {"name": "o", "uid": "u"}}, PODS.seal)
     pod["metadata"] |= {"uid": str(number), "resourceVersion": str(number)}
     return pod
+
+
+def test_the_host_of_a_node_with_two_addresses_is_its_main_one(cache: ClusterCache) -> None:
+    addresses = [{"type": "InternalIP", "address": address} for address in ("10.1.2.3", "fd00::3")]
+    cache.put_node({"metadata": {"name": "b"}, "status": {"addresses": addresses}})
+    assert cache.observe().nodes[NodeName("b")].host == "10.1.2.3"
 
 
 def test_a_pod_that_is_made_while_pods_are_listed_is_there_although_the_list_does_not_have_it(

@@ -85,7 +85,10 @@ def node_facts(node: Document, settings: KubernetesSettings) -> NodeFacts:
 
 
 def _address(addresses: Iterable[Mapping[str, str]], name: str) -> str:
-    by_type = {each["type"]: each["address"] for each in addresses}
+    """Where workers on the network of the node are reached. Of a node with IPv4 and IPv6, its main address is first."""
+    by_type: dict[str, str] = {}
+    for each in addresses:
+        by_type.setdefault(each["type"], each["address"])
     return by_type.get("InternalIP") or by_type.get("Hostname") or name
 
 
