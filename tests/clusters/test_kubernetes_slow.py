@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from random import Random
+from socket import socket
 from time import monotonic
 
 import pytest
 
 from scheduler.clock import SystemClock
 from scheduler.clusters.kubernetes.api.connection import Connection
+from scheduler.clusters.kubernetes.cluster import KubernetesCluster
 from scheduler.clusters.kubernetes.known_worker import KnownWorker
 from scheduler.clusters.kubernetes.logs import KubernetesLogs
 from scheduler.clusters.kubernetes.pod_status import PodState
@@ -87,3 +90,18 @@ def test_a_log_that_drips_holds_no_deletion_and_what_came_of_it_is_kept(connecti
     with pytest.raises(ClusterError, match="the log of 7-1 could not be read: its answer does not end in time"):
         logs.read(W)
     assert monotonic() - begun < SECONDS_MAX
+
+
+def test_a_daemon_begins_soon_although_the_api_server_is_silent_and_there_are_many_namespaces(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    with socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(100)
+        kubeconfig.write_text(kubeconfig_of(f"http://127.0.0.1:{silent.getsockname()[1]}", "nobody-asks"))
+        many = tuple(f"team-{number}" for number in range(30))
+        settings = KubernetesSettings(kubeconfig=kubeconfig, request_seconds=SECONDS, namespaces=many)
+        begun = monotonic()
+        cluster = KubernetesCluster(settings, SystemClock(), Random(1), tmp_path, b"secret")
+        took = monotonic() - begun
+        cluster.close()
+    assert took < SECONDS_MAX

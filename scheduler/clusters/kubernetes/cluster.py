@@ -93,11 +93,7 @@ class KubernetesCluster:
         for reflector in self._reflectors:
             reflector.wait(_FIRST_LIST_SECONDS)
         self._overselling = Overselling(settings, self._connection, self._cache, exporters, clock, self._wake)
-        for namespace in settings.worker_namespaces:
-            try:
-                self._prerequisites.owner(namespace, clock.now() + settings.request_seconds)
-            except ClusterError as error:
-                log.warning("kubernetes: cannot start workers", namespace=namespace, error=str(error))
+        self._tell_of_missing_rights()
 
     def observe(self) -> Observation:
         """Raises `ClusterError` while the known state is too old to rely on; no worker counts as lost by that."""
@@ -136,6 +132,16 @@ class KubernetesCluster:
         self._hands.shutdown(cancel_futures=True)
         for reflector in self._reflectors:
             reflector.close()
+
+    def _tell_of_missing_rights(self) -> None:
+        """Log why no workers can be started in a namespace, before any are to be."""
+        for namespace in self._settings.worker_namespaces:
+            try:
+                self._prerequisites.owner(namespace, self._clock.now() + self._settings.request_seconds)
+            except ClusterError as error:
+                log.warning("kubernetes: cannot start workers", namespace=namespace, error=str(error))
+                if not isinstance(error, NotGrantedError):
+                    return  # it would be the same in each of them, and take as long
 
     def _wake(self) -> None:
         for wake in self._wakes:
