@@ -105,3 +105,14 @@ def test_a_daemon_begins_soon_although_the_api_server_is_silent_and_there_are_ma
         took = monotonic() - begun
         cluster.close()
     assert took < SECONDS_MAX
+
+
+def test_a_request_that_gets_no_turn_in_time_is_told_which_setting_holds_it(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(kubeconfig_of("http://127.0.0.1:1", "nobody-asks"))
+    connection = Connection(KubernetesSettings(kubeconfig=kubeconfig, requests_per_second=0.001), SystemClock())
+    with pytest.raises(ClusterError, match=r"than kubernetes\.requests_per_second lets through in time"):
+        connection.get("/object", SystemClock().now() + SECONDS)
+    with pytest.raises(ClusterError, match="lease expired"):
+        connection.get("/object", SystemClock().now() - SECONDS)
+    connection.close()

@@ -27,6 +27,8 @@ WATCH_SECONDS = 300
 SILENCE_SECONDS = 150
 _CONNECT_SECONDS = 5.0
 _MERGE = "application/merge-patch+json"
+_CROWDED = "more requests to the API server wait than kubernetes.requests_per_second lets through in time"
+_CLOSED = "the daemon is stopping"
 
 
 class Collection(NamedTuple):
@@ -186,9 +188,13 @@ class Connection:
         """Send one request in its turn; it is over by `until`."""
         seconds = self._settings.request_seconds
         left = seconds if until is None else min(seconds, until - self._clock.now())
-        wait = self._pace.seconds_to_wait(left) if left > 0 else None
-        if wait is None or (wait > 0 and self._idle.wait(wait)):
+        if left <= 0:
             raise ClusterError(TOO_LATE)
+        wait = self._pace.seconds_to_wait(left)
+        if wait is None:
+            raise ClusterError(_CROWDED)
+        if wait > 0 and self._idle.wait(wait):
+            raise ClusterError(_CLOSED)
         left = max(left - wait, 0.001)
         end, timeout = self._clock.monotonic() + left, urllib3.Timeout(total=left)
         with self._told():
