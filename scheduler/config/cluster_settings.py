@@ -188,7 +188,7 @@ class KubernetesSettings(Section):
         default=120.0,
         ge=1,
         le=86400,
-        description="A pod that cannot be bound, or whose image cannot be pulled, is given up after this.",
+        description="A pod that cannot be made or bound, or whose image cannot be pulled, is given up after this.",
     )
     stale_seconds: float = Field(
         default=30.0,
