@@ -14,6 +14,7 @@ from types import FrameType
 from scheduler.elastic.data.shard_source import Answer, Call, Shard, ShardSource
 from scheduler.elastic.errors import ElasticError, UsageError
 from scheduler.elastic.membership.agent import EXIT_DRAINED, leave_fenced
+from scheduler.elastic.membership.sigterm import Sigterm
 
 #: Longest delay before finished shards are reported, even if no new ones are needed.
 REPORT_SECONDS = 0.5
@@ -52,7 +53,9 @@ class Holder:
         self._called_at = time.monotonic()
         self._give_up_at: float | None = None
         self._thread = threading.Thread(target=self._serve, name="shards", daemon=True)
-        self._signal_before = self._take_over_sigterm()
+        self._sigterm = Sigterm(self._on_sigterm)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # else it is for somebody else to handle
+            self._sigterm.take()
         self._thread.start()
 
     @property
@@ -120,13 +123,13 @@ class Holder:
     def close(self) -> None:
         if self._begin_to_close():
             self._thread.join()
-            self._give_back_sigterm()
+            self._sigterm.give_back()
 
     def let_go(self) -> None:
         """As `close`, where nobody is left who could read or wait. From any thread, and within any call of this one."""
         # A process forked from this one has a copy whose lock may be held for ever.
         if os.getpid() == self._process and self._begin_to_close():
-            self._give_back_sigterm()
+            self._sigterm.give_back()
 
     def over(self) -> bool:
         with self._changed:
@@ -238,20 +241,6 @@ class Holder:
         fresh = [shard for shard in answer.given if shard.position not in known]
         self._ready += fresh
         self._dry = not fresh and call.want > len(answer.held)
-
-    def _take_over_sigterm(self) -> bool:
-        """Whether it is ours to handle: in the main thread, where nobody else does."""
-        if (
-            threading.current_thread() is not threading.main_thread()
-            or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-        ):
-            return False
-        signal.signal(signal.SIGTERM, self._on_sigterm)
-        return True
-
-    def _give_back_sigterm(self) -> None:
-        if self._signal_before and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _on_sigterm(self, number: int, _frame: FrameType | None) -> None:
         if self._closed and not self._thread.is_alive():  # closed where the signal could not be given back

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,7 @@ from scheduler.elastic.membership import checkpoint_watch
 from scheduler.elastic.membership.checkpoint_watch import CheckpointWatch
 from scheduler.elastic.membership.client import Acknowledged, Client, Standing
 from scheduler.elastic.membership.membership import Membership
+from scheduler.elastic.membership.sigterm import Sigterm
 
 _LOG = logging.getLogger("scheduler.elastic")
 #: Exit status of a worker that left because it was asked to.
@@ -99,17 +101,16 @@ class Agent:
         self._watch: tuple[Membership, Callable[[], None], bool] | None = None
         self._refusals: set[str] = set()
         self._confirm_client = Client(environment)
+        self._sigterm = Sigterm(_ignore)
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
 
     def start(self) -> None:
         """Takes over SIGTERM (in the main thread) and starts the threads."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, _ignore)
+        if self._sigterm.take():
             signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-            # A signal to a process that is forked from this one is none to this worker.
-            os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+            os.register_at_fork(after_in_child=partial(_part_from, os.getpid()))
         for loop in (self._poll_forever, self._report_forever):
             threading.Thread(target=loop, name=loop.__name__.strip("_"), daemon=True).start()
         if self._checkpoints is not None:
@@ -254,7 +255,7 @@ class Agent:
         self._confirm_client.close()
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._sigterm.give_back()
 
     def _has_grace(self) -> bool:
         """Whether it was asked to leave, and has time until it must."""
@@ -366,3 +367,10 @@ class Agent:
 
 def _ignore(_signal: int, _frame: FrameType | None) -> None:
     """The wake-up pipe has told the reporting thread; a Python handler must exist for that."""
+
+
+def _part_from(worker: int) -> None:
+    """In a process forked from this worker: its signals are none to the worker, nor those to the worker's group its."""
+    signal.set_wakeup_fd(-1)
+    if os.getppid() == worker and os.getsid(0) != os.getpid():
+        os.setsid()

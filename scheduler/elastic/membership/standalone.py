@@ -3,14 +3,13 @@
 Standard library only.
 """
 
-import signal
-import threading
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
 from scheduler.elastic.membership.agent import Order
 from scheduler.elastic.membership.membership import Membership
+from scheduler.elastic.membership.sigterm import Sigterm
 
 
 class Alone:
@@ -21,12 +20,11 @@ class Alone:
         self.worker = f"worker-{variables.get('RANK', '0')}"
         self._membership = Membership(1, tuple(f"worker-{rank}" for rank in range(size)), None)
         self._terminated = False
-        self._before: Any = signal.SIG_DFL
+        self._sigterm = Sigterm(self._terminate)
 
     def start(self) -> None:
         """Takes over SIGTERM, in the main thread."""
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGTERM, self._terminate)
+        self._sigterm.take()
 
     def membership(self) -> Membership:
         """The only list there is."""
@@ -64,8 +62,7 @@ class Alone:
 
     def close(self) -> None:
         """Gives SIGTERM back."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._before)
+        self._sigterm.give_back()
 
     def _terminate(self, _signal: int, _frame: FrameType | None) -> None:
         self._terminated = True

@@ -62,8 +62,6 @@ def _create(parameters: RendezvousParameters) -> RendezvousHandler:
         # must not be touched, not even to see whether there is one, or no forked process could use it.
         os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         import torch._dynamo  # noqa: F401
-    agent = os.getpid()
-    os.register_at_fork(after_in_child=lambda: _begin_own_session() if os.getppid() == agent else None)
     return SchedulerRendezvous(environment, parameters.run_id)
 
 
@@ -264,10 +262,3 @@ def _end_with_processes() -> None:
                 with suppress(OSError):
                     os.killpg(int(pid), signal.SIGKILL)
     os._exit(EXIT_DRAINED)
-
-
-def _begin_own_session() -> None:
-    """Leave the agent's session, in a process forked from it (torchrun's --run-path): only the agent takes SIGTERM."""
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.setsid()
