@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,10 +15,11 @@ import torch
 from scheduler.elastic.errors import GroupBroken, Superseded
 from scheduler.elastic.group.group import form
 from scheduler.elastic.group.rendezvous_store import Meeting, connect
+from scheduler.elastic.group.sockets import open_sockets
 from scheduler.elastic.membership.membership import Membership
 from scheduler.elastic.session import is_broken_group
 from tests.elastic.processes import ROOT, SECONDS_MAX, environment, fixed_group, python
-from tests.eventually import eventually
+from tests.eventually import becomes, eventually
 from tests.ports import free_port
 
 DIGITS = str(ROOT / "examples" / "digits.py")
@@ -177,6 +179,29 @@ def test_waiting_for_a_member_that_never_comes_ends_when_the_list_is_superseded(
     ends = time.monotonic() + 0.2
     with pytest.raises(Superseded):
         form(endpoint, "token", meeting.connections(), both, rank, 0, 60.0, lambda: time.monotonic() < ends)
+
+
+@pytest.mark.parametrize("superseded", [False, True])
+def test_a_group_that_is_over_leaves_no_connection_to_the_store_of_a_rank_0_that_stays(superseded: bool) -> None:
+    before = len(open_sockets())
+    meeting = Meeting("127.0.0.1", "token")
+    for generation in (1, 2, 3):
+        members = ("a", "b") if superseded else ("a",)
+        looks = iter([True] * 3)
+        with suppress(Superseded):
+            form(
+                meeting.endpoint,
+                "token",
+                meeting.connections(),
+                Membership(generation, members, None),
+                0,
+                0,
+                GROUP_TIMEOUT_SECONDS,
+                lambda looks=looks: next(looks, False),
+            ).dissolve()
+    listening = 1
+    becomes(lambda: len(open_sockets()), before + listening)
+    meeting.close()
 
 
 def test_a_death_while_connecting_is_ended_by_shutting_the_connections() -> None:

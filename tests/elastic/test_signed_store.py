@@ -175,6 +175,24 @@ def test_who_waits_is_woken_by_another_and_by_the_end(server: StoreServer) -> No
     assert found == [b"1", "ended"]
 
 
+def test_a_store_that_is_closed_ends_what_waits_for_it(server: StoreServer) -> None:
+    store = joined(server)
+    found: list[str] = []
+
+    def wait() -> None:
+        try:
+            store.get("never")
+        except DistStoreError as error:
+            found.append(str(error))
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    store.close()
+    waiter.join(SECONDS_MAX)
+    (told,) = found
+    assert told.startswith("the connection to the rendezvous is lost: ")
+
+
 def test_a_prefix_keeps_groups_apart(server: StoreServer) -> None:
     joined(server, "one/").set("key", "1")
     assert not joined(server, "two/").check(["key"])

@@ -13,6 +13,7 @@ from torch.distributed import distributed_c10d
 from scheduler.elastic.errors import GroupBroken, Superseded
 from scheduler.elastic.group import cuda, old_groups
 from scheduler.elastic.group.rendezvous_store import CONNECT_SECONDS, Missing, meet
+from scheduler.elastic.group.signed_store import SignedStore
 from scheduler.elastic.group.sockets import Connections
 from scheduler.elastic.membership.membership import Membership
 
@@ -37,6 +38,7 @@ class Group:
         self.membership = membership
         self.rank = rank
         self.size = membership.size
+        self._store = store
         self._connections = connections
         self._broken = False
         self._lock = threading.Lock()
@@ -197,6 +199,8 @@ class Group:
             del group
         if dist.is_initialized():
             distributed_c10d._abort_process_group()
+        if isinstance(self._store, SignedStore):
+            self._store.close()
         old_groups.release()
 
 
@@ -246,9 +250,13 @@ def form(
     """
     try:
         store = meet(endpoint, token, membership, rank, attempt, still_wanted, missing)
-        if connections.is_shut:
-            raise Superseded
-        return Group(membership, rank, store, timeout_seconds, connections)
+        try:
+            if connections.is_shut:
+                raise Superseded
+            return Group(membership, rank, store, timeout_seconds, connections)
+        except BaseException:
+            store.close()
+            raise
     except (OSError, RuntimeError) as error:
         if dist.is_initialized():
             distributed_c10d._abort_process_group()

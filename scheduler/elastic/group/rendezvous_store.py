@@ -98,6 +98,8 @@ def meet(
             patience = min(2 * patience, CONNECT_SECONDS)
         time.sleep(pause)
         pause = min(pause * 1.5, longest)
+    if store is not None:
+        store.close()
     raise Superseded
 
 

@@ -69,6 +69,12 @@ class SignedStore(Store):
         if hasattr(self, "_socket"):
             self._socket.close()
 
+    def close(self) -> None:
+        """Ends the connection, from any thread: each question gets DistStoreError, also one that waits."""
+        with suppress(OSError):  # the other end has done so
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
     def set(self, key: str, value: str | bytes) -> None:
         self._ask("set", self._prefix + key, _text(value))
 

@@ -4,8 +4,7 @@ import logging
 import time
 from dataclasses import dataclass
 
-from torch._C._distributed_c10d import Store
-
+from scheduler.elastic.group.signed_store import SignedStore
 from scheduler.elastic.membership.membership import Membership
 
 _LOG = logging.getLogger("scheduler.elastic")
@@ -25,7 +24,7 @@ class Round:
     membership: Membership
     rank: int
     #: where its agents meet, and its processes
-    store: Store
+    store: SignedStore
     #: when it is left at the latest, once a newer list is there
     leave_at: float | None = None
 

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import NoReturn
 
 from torch._C._distributed_c10d import TCPStore
@@ -120,7 +120,7 @@ class SchedulerRendezvous(RendezvousHandler):
         if self._left:
             logging.shutdown()
             os._exit(EXIT_DRAINED)
-        self._end_served()
+        self._end_round()
         return True
 
     def next_rendezvous(self) -> RendezvousInfo:
@@ -129,7 +129,7 @@ class SchedulerRendezvous(RendezvousHandler):
             with self._without_group(self._round.membership) as absence_reporter:
                 self._wait_after_failure(self._round, absence_reporter)
         self._moving = False
-        self._end_served()
+        self._end_round()
         while True:
             try:
                 return self._join(self._next_list())
@@ -177,18 +177,22 @@ class SchedulerRendezvous(RendezvousHandler):
         still_wanted = worth_meeting(self._agent, membership, rank, endpoint, self._leave_if_asked)
         with self._without_group(membership) as absence_reporter:
             place = meet(endpoint, self._token, membership, rank, 0, still_wanted, absence_reporter.note)
-            if rank == 0:
-                agents, processes = self._served = (Meeting(self._address, self._token), _serve(self._address))
-                place.set("store", agents.endpoint)
-                place.set("processes", f"{self._address}:{processes.port}")
-            store = connect(place.get("store").decode(), self._token)
-            store.set(f"joined/{rank}", "1")
-            host, _, port = place.get("processes").decode().rpartition(":")
+            with closing(place):
+                if rank == 0:
+                    agents, processes = self._served = (Meeting(self._address, self._token), _serve(self._address))
+                    place.set("store", agents.endpoint)
+                    place.set("processes", f"{self._address}:{processes.port}")
+                store = connect(place.get("store").decode(), self._token)
+                store.set(f"joined/{rank}", "1")
+                host, _, port = place.get("processes").decode().rpartition(":")
         self._round = Round(membership, rank, store)
         self._agent.update({"generation": membership.generation}, at_once=True)
         return RendezvousInfo(store, rank, membership.size, RendezvousStoreInfo(host, int(port)))
 
-    def _end_served(self) -> None:
+    def _end_round(self) -> None:
+        """Nobody needs its connection to this generation's store any more, nor others this agent's store."""
+        if self._round is not None:
+            self._round.store.close()
         if self._served is not None:
             self._served[0].close()
             self._served = None
