@@ -2,18 +2,21 @@
 
 import gc
 import json
+import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
 from torch.distributed import DistStoreError, HashStore, PrefixStore, Store, TCPStore
 
 from scheduler.elastic.errors import Superseded
+from scheduler.elastic.group import signed_store
 from scheduler.elastic.group.rendezvous_store import Meeting, connect, meet
 from scheduler.elastic.group.signed_store import SignedStore, StoreServer
 from scheduler.elastic.membership.membership import Membership
+from tests.elastic.processes import environment, python
 from tests.eventually import SECONDS_MAX
 
 TOKEN = "a" * 64
@@ -173,6 +176,35 @@ def test_who_waits_is_woken_by_another_and_by_the_end(server: StoreServer) -> No
         then()
         waiter.join()
     assert found == [b"1", "ended"]
+
+
+STOPPED = """
+import signal
+from scheduler.elastic.group.signed_store import StoreServer
+print(StoreServer("127.0.0.1", "a" * 64).endpoint, flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("ask", [lambda store: store.check(["key"]), lambda store: store.get("key")])
+def test_a_server_that_does_not_answer_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[SignedStore], object]
+) -> None:
+    monkeypatch.setattr(signed_store, "ANSWER_SECONDS", 0.2)
+    with python(["-c", STOPPED], env=[environment()]) as (server,):
+        assert server.stdout is not None
+        store = connect(server.stdout.readline().strip(), TOKEN, SECONDS_MAX)
+        store.set_timeout(timedelta(seconds=0.1))
+        assert store.add("number", 1) == 1
+        server.send_signal(signal.SIGSTOP)
+        with pytest.raises(
+            DistStoreError, match=r"the connection to the rendezvous is lost: (timed out|it took too long)"
+        ):
+            ask(store)
+        server.send_signal(signal.SIGCONT)
+        with pytest.raises(DistStoreError):
+            ask(store)
 
 
 def test_a_store_that_is_closed_ends_what_waits_for_it(server: StoreServer) -> None:

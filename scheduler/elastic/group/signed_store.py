@@ -22,6 +22,10 @@ from scheduler.elastic.membership.signed_line import Door, Line, call
 
 #: How long a new connection may take to prove that it knows the token.
 HELLO_SECONDS = 5.0
+#: How much longer than it was given the server may take: else it hangs, or its machine is gone, which no packet tells.
+ANSWER_SECONDS = 15.0
+#: No question is given longer.
+_WAIT_SECONDS_MAX = 1e6
 _PURPOSE = b"rendezvous store"
 #: torch's groups know a store by its C++ half alone, which does nothing without the half that Python knows.
 _KEPT: "deque[SignedStore]" = deque(maxlen=64)
@@ -84,7 +88,7 @@ class SignedStore(Store):
 
     def multi_get(self, keys: list[str]) -> list[bytes]:
         """As `get`, of all."""
-        values: list[str] = self._ask("get", self._named(keys), self._timeout_seconds())
+        values: list[str] = self._wait_for(keys, self._timeout_seconds())
         return [value.encode("latin-1") for value in values]
 
     def multi_set(self, keys: list[str], values: list[str | bytes]) -> None:
@@ -106,7 +110,7 @@ class SignedStore(Store):
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         """DistStoreError unless all are there within that time."""
-        self._ask("get", self._named(keys), self._timeout_seconds() if timeout is None else timeout.total_seconds())
+        self._wait_for(keys, self._timeout_seconds() if timeout is None else timeout.total_seconds())
 
     def delete_key(self, key: str) -> bool:
         return bool(self._ask("delete", self._prefix + key))
@@ -128,13 +132,17 @@ class SignedStore(Store):
     def _named(self, keys: list[str]) -> list[str]:
         return [self._prefix + key for key in keys]
 
-    def _ask(self, *question: Any) -> Any:
+    def _wait_for(self, keys: list[str], seconds: float) -> Any:
+        given_seconds = min(seconds, _WAIT_SECONDS_MAX)
+        return self._ask("get", self._named(keys), given_seconds, given_seconds=given_seconds)
+
+    def _ask(self, *question: Any, given_seconds: float = 0.0) -> Any:
+        """`given_seconds`: how long the server waits at most before it answers."""
         with self._lock:
             try:
-                # The server answers within the time that it was given, or its end is seen.
-                self._socket.settimeout(None)
+                self._socket.settimeout(ANSWER_SECONDS)
                 self._line.send(question)
-                done, answer = self._line.receive()
+                done, answer = self._line.receive(time.monotonic() + given_seconds + ANSWER_SECONDS)
             except (OSError, ValueError) as error:
                 self._socket.close()
                 raise DistStoreError(f"the connection to the rendezvous is lost: {error}") from None
@@ -216,7 +224,7 @@ def _set(server: _Server, key: str, value: str) -> Answer:
 
 
 def _get(server: _Server, keys: list[str], seconds: float) -> Answer:
-    there = server.changed.wait_for(lambda: server.ended or server.values.keys() >= set(keys), min(seconds, 1e6))
+    there = server.changed.wait_for(lambda: server.ended or server.values.keys() >= set(keys), seconds)
     if server.ended or not there:
         missing = [key for key in keys if key not in server.values]
         return False, f"not set within {seconds:g} s: {', '.join(missing)[:200]}"
