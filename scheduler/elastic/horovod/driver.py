@@ -19,7 +19,7 @@ from scheduler.elastic.environment import Environment
 from scheduler.elastic.horovod.hosts import Listed, Roster, hand_out
 from scheduler.elastic.horovod.workspace import Desk
 from scheduler.elastic.membership.agent import EXIT_DRAINED
-from scheduler.elastic.membership.client import Client, Standing
+from scheduler.elastic.membership.client import Client
 
 #: Asks the scheduler to start the job again, without blame: whose failure it was, was counted already.
 _EXIT_REPLACE = 65
@@ -128,12 +128,13 @@ class _Driver:
             if published.refusal not in ("", told):
                 told = published.refusal
                 print(f"driver: the scheduler refused the list of workers: {told}", file=sys.stderr, flush=True)
-            if published.standing is Standing.OK:
-                with self._changed:
-                    self._roster = Roster.parse(published.body)
-                    self._changed.notify_all()
-            else:
+            # An older list, as of a replica that lags behind, names workers that are gone, and comes at once.
+            if published.membership is None or published.membership.generation < known:
                 time.sleep(_RETRY_SECONDS)
+                continue
+            with self._changed:
+                self._roster = Roster.parse(published.body)
+                self._changed.notify_all()
 
     def _wait_for(self, process: "subprocess.Popen[bytes]") -> None:
         process.wait()

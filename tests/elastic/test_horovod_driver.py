@@ -1,0 +1,65 @@
+"""The driver of a Horovod job, with a program in the place of horovodrun."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tests.elastic.processes import SECONDS_MAX, environment, python
+
+#: Runs until a file is there.
+UNTIL_OVER = "#!/bin/sh\nwhile [ ! -e {over} ]; do sleep 0.05; done\n"
+
+
+class Replicas(BaseHTTPRequestHandler):
+    """Answers each question for hosts with the next list; after the last one there is none."""
+
+    lists: ClassVar[list[dict[str, Any]]]
+    asked_for_more: ClassVar[threading.Event]
+
+    def do_GET(self) -> None:
+        if not self.lists:
+            self.asked_for_more.set()
+        body = json.dumps(self.lists.pop(0) if self.lists else {}).encode()
+        self.send_response(503 if body == b"{}" else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: tests have an output of their own."""
+
+
+@contextmanager
+def answering(*lists: dict[str, Any]) -> Iterator[str]:
+    """The address of a scheduler that gives these lists."""
+    Replicas.lists, Replicas.asked_for_more = list(lists), threading.Event()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Replicas) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def published(generation: int, *workers: str, fewest: int) -> dict[str, Any]:
+    members = [{"id": name, "rank": rank, "slots": 1, "endpoint": "a:1"} for rank, name in enumerate(workers)]
+    return {"generation": generation, "workers": members, "min": fewest}
+
+
+def test_an_older_list_of_a_replica_that_lags_behind_changes_nothing(tmp_path: Path) -> None:
+    launcher, over = tmp_path / "horovodrun", tmp_path / "over"
+    launcher.write_text(UNTIL_OVER.format(over=over))
+    launcher.chmod(0o700)
+    newest, older = published(5, "1-2", "1-3", fewest=2), published(4, "1-2", fewest=1)
+    with answering(newest, older) as url:
+        variables = environment(SCHED_URL=url, SCHED_JOB_ID="1", SCHED_WORKER_ID="1-1")
+        words = ["-m", "scheduler.elastic.horovod", "drive", str(launcher), "--", "python", "train.py"]
+        with python(words, env=[variables]) as (driver,):
+            assert Replicas.asked_for_more.wait(SECONDS_MAX)
+            over.touch()
+            output, _ = driver.communicate(timeout=SECONDS_MAX)
+    assert (driver.returncode, output) == (0, "")
