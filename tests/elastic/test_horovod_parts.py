@@ -178,6 +178,30 @@ def test_what_stands_in_for_ssh_runs_a_process_on_the_worker_and_ends_as_it_does
     assert (desk.done, desk.failed_within(SECONDS_MAX)) == (not status, bool(status))
 
 
+def test_a_process_that_is_lost_with_its_worker_is_no_second_failure(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    job = a_job_that_runs(site)
+    become_worker(monkeypatch, site, job)
+    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
+    desk = Desk(tmp_path)
+    desk.prepare(site.worker_token(job))
+    with python(["-m", "scheduler.elastic.horovod", "hold", "0"], env=[environment(**scheduler)]) as (worker,):
+        listening = eventually(lambda: endpoint(site, worker_id(job, 1)), "it does not listen")
+        desk.write((Listed("1-1", listening, 1),))
+        while_it_lives = f"while kill -0 {worker.pid} && ! grep -q zombie /proc/{worker.pid}/status; do sleep 0.1; done"
+        command = f"cd /tmp ; env HOROVOD_RANK=0 sh -c {shlex.quote(while_it_lives)}"
+        ssh = [sys.executable, "-m", "scheduler.elastic.horovod.ssh", str(tmp_path), "1-1", command]
+        with subprocess.Popen(ssh, stderr=subprocess.PIPE, text=True) as waiting:
+            eventually(desk.running_now, "it does not start")
+            worker.kill()
+            _, told = waiting.communicate(timeout=SECONDS_MAX)
+    assert waiting.returncode == 255
+    assert told.startswith("driver: worker 1-1 is lost, with its process: ")
+    assert desk.failed_within(SECONDS_MAX)
+    assert desk.running_now() == []
+
+
 def test_a_worker_tells_of_the_checkpoints_that_appear(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -52,8 +52,14 @@ def run_there(directory: Path, words: Sequence[str]) -> int:
 
 
 def _follow(line: Line, name: str, desk: Desk) -> int:
-    with desk.running(name):
-        end = line.receive()
+    try:
+        with desk.running(name):
+            end = line.receive()
+    except (OSError, ValueError) as error:
+        # The scheduler knows by itself of a worker that is gone, and counts that where it is a failure.
+        print(f"driver: worker {name} is lost, with its process: {error}", file=sys.stderr)
+        desk.note_failure()
+        return _EXIT_UNREACHABLE
     if end["failed"]:
         desk.note_failure()
     elif end["exit"] == 0:

@@ -92,7 +92,7 @@ class Desk:
         return found
 
     def note_failure(self) -> None:
-        """A process failed, and its worker tells the scheduler by its own end."""
+        """A process failed, or was lost with its worker: the scheduler learns of it by the worker's end."""
         self._replace("failed", repr(time.monotonic()))  # of this machine, whose clock somebody may set
 
     def failed_within(self, seconds: float) -> bool:
