@@ -8,6 +8,7 @@ import pytest
 from scheduler.elastic import environment
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.errors import Unreachable
+from scheduler.elastic.membership.client import Client, Standing
 
 HERE = socket.getaddrinfo
 
@@ -59,3 +60,26 @@ def test_a_name_that_never_resolves_is_an_error_in_the_end(monkeypatch: pytest.M
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8470", "http://[::1]:8470"])
 def test_who_is_reached_on_this_machine_is_told_loopback(url: str) -> None:
     assert of(url).own_address() == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("http://[fd00::1]", ("fd00::1", 80)),
+        ("https://[fd00::1]/", ("fd00::1", 443)),
+        ("http://[fd00::1]:8470", ("fd00::1", 8470)),
+        ("https://sched.example", ("sched.example", 443)),
+    ],
+)
+def test_the_scheduler_is_asked_where_its_url_says(
+    monkeypatch: pytest.MonkeyPatch, url: str, place: tuple[str, int]
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def connect(address: tuple[str, int], *_: object) -> socket.socket:
+        asked.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    assert Client(of(url)).discover(0, 0).standing is Standing.AWAY
+    assert set(asked) == {place}

@@ -165,7 +165,8 @@ class Client:
             self._drop()
         if self._connection is None:
             parts = urlsplit(self._environment.url)
-            address = (parts.hostname or "127.0.0.1", parts.port)
+            # With a port, or the last part of an IPv6 address is taken for one.
+            address = (parts.hostname or "127.0.0.1", self._environment.port)
             if parts.scheme == "https":
                 trust = self._trust()
                 self._connection = http.client.HTTPSConnection(*address, timeout=timeout_seconds, context=trust)
