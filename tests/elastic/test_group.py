@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import suppress
 from datetime import timedelta
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,22 @@ def test_a_death_while_connecting_is_ended_by_shutting_the_connections() -> None
     with pytest.raises(GroupBroken):
         form(meeting.endpoint, "token", connections, both, 0, 0, GROUP_TIMEOUT_SECONDS, lambda: True)
     thread.join()
+
+
+def test_a_pipe_that_the_script_opens_while_a_group_is_formed_is_the_scripts_own() -> None:
+    meeting = Meeting("127.0.0.1", "token")
+    connections = meeting.connections()
+    (kept, other), (closed, its_other) = Pipe(), Pipe()
+    connections.seal()
+    closed.close()
+    its_other.close()
+    assert not connections.any_closed(), "a collective would take this for the death of a member"
+    connections.shut()
+    kept.send("still open")
+    assert other.recv() == "still open"
+    kept.close()
+    other.close()
+    meeting.close()
 
 
 @pytest.mark.timeout(30)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 #: Sockets that appear after a group was shut are looked for this often.
 _LOOK_SECONDS = 0.1
+#: A group opens no others. Those within a machine are the script's: pipes of `multiprocessing`, a local service.
+_OF_NETWORKS = (socket.AF_INET, socket.AF_INET6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class Connections:
 
     def _is_own(self, entry: OpenSocket) -> bool:
         with suppress(OSError), entry.duplicate() as connection:
+            if connection.family not in _OF_NETWORKS:
+                return False
             mine, theirs = connection.getsockname(), connection.getpeername()
             if _port(mine) in self._local_ports or _port(theirs) in self._remote_ports:
                 return False
