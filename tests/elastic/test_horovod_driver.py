@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tests.elastic.processes import SECONDS_MAX, environment, python
+from tests.eventually import becomes, eventually
 
 #: Runs until a file is there.
 UNTIL_OVER = "#!/bin/sh\nwhile [ ! -e {over} ]; do sleep 0.05; done\n"
@@ -48,6 +49,51 @@ def answering(*lists: dict[str, Any]) -> Iterator[str]:
 def published(generation: int, *workers: str, fewest: int) -> dict[str, Any]:
     members = [{"id": name, "rank": rank, "slots": 1, "endpoint": "a:1"} for rank, name in enumerate(workers)]
     return {"generation": generation, "workers": members, "min": fewest}
+
+
+#: The driver, whose files have 4,096 bytes at most.
+LIMITED = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+sys.argv[0] = "horovod"
+runpy.run_module("scheduler.elastic.horovod", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_a_disk_that_refuses_a_list_gets_it_again_while_horovodrun_goes_on(tmp_path: Path) -> None:
+    launcher, over = tmp_path / "horovodrun", tmp_path / "over"
+    launcher.write_text(UNTIL_OVER.format(over=over))
+    launcher.chmod(0o700)
+
+    def hosts() -> str:
+        (written,) = tmp_path.glob("horovod-*/hosts")
+        return written.read_text()
+
+    with answering(published(5, "1-2", fewest=1)) as url:
+        variables = environment(SCHED_URL=url, SCHED_JOB_ID="1", SCHED_WORKER_ID="1-1", TMPDIR=str(tmp_path))
+        with python(["-c", LIMITED, "drive", str(launcher), "--", "python"], env=[variables]) as (driver,):
+            eventually(lambda: len(list(tmp_path.glob("horovod-*/hosts"))), "no list is written")
+            Replicas.lists.append(published(6, *(f"1-{ordinal}" for ordinal in range(2, 1000)), fewest=1))
+            assert driver.stdout is not None
+            told = driver.stdout.readline()
+            assert hosts() == "1-2:1\n"
+            Replicas.lists.append(published(7, "1-2", "1-3", fewest=1))
+            becomes(hosts, "1-2:1\n1-3:1\n")
+            over.touch()
+            output, _ = driver.communicate(timeout=SECONDS_MAX)
+    assert told == "driver: the list of workers cannot be written, trying again: [Errno 27] File too large\n"
+    assert (driver.returncode, output) == (0, "")
+
+
+def test_a_disk_that_takes_nothing_ends_the_driver_with_a_line_that_says_so(tmp_path: Path) -> None:
+    launcher = tmp_path / "horovodrun"
+    launcher.write_text("#!/bin/sh\n")
+    launcher.chmod(0o700)
+    with answering(published(5, *(f"1-{ordinal}" for ordinal in range(2, 1000)), fewest=1)) as url:
+        variables = environment(SCHED_URL=url, SCHED_JOB_ID="1", SCHED_WORKER_ID="1-1")
+        with python(["-c", LIMITED, "drive", str(launcher), "--", "python"], env=[variables]) as (driver,):
+            output, _ = driver.communicate(timeout=SECONDS_MAX)
+    assert (driver.returncode, output) == (1, "driver: cannot run horovodrun: [Errno 27] File too large\n")
 
 
 def test_an_older_list_of_a_replica_that_lags_behind_changes_nothing(tmp_path: Path) -> None:

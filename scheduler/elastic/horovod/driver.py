@@ -54,10 +54,14 @@ def drive(environment: Environment, launcher: Sequence[str], arguments: Sequence
         print(f"driver: {missing}", file=sys.stderr)
         return _EXIT_FAILED
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_DRAINED))
-    with tempfile.TemporaryDirectory(prefix="horovod-", ignore_cleanup_errors=True) as directory:
-        desk = Desk(Path(directory))
-        desk.prepare(environment.token)
-        return _Driver(environment, desk).run(launcher, arguments)
+    try:
+        with tempfile.TemporaryDirectory(prefix="horovod-", ignore_cleanup_errors=True) as directory:
+            desk = Desk(Path(directory))
+            desk.prepare(environment.token)
+            return _Driver(environment, desk).run(launcher, arguments)
+    except OSError as error:
+        print(f"driver: cannot run horovodrun: {error}", file=sys.stderr)
+        return _EXIT_FAILED
 
 
 class _Driver:
@@ -67,6 +71,8 @@ class _Driver:
         self._changed = threading.Condition()
         self._roster: Roster | None = None
         self._handed: tuple[Listed, ...] = ()
+        #: What the disk said last, where it did not take the list.
+        self._disk_error = ""
         #: Since when fewer processes run than Horovod needs.
         self._short_since: float | None = None
 
@@ -76,7 +82,7 @@ class _Driver:
             while self._roster is None:
                 self._changed.wait(_LOOK_SECONDS)
         first = self._roster
-        self._hand_out(first)
+        self._write(first.workers)
         processes_min = first.fewest * first.workers[0].slots
         command = [*launcher, *self._options(first, arguments), *arguments]
         with subprocess.Popen(command, env=_environment(self._desk.path), stdin=subprocess.DEVNULL) as horovodrun:
@@ -107,9 +113,18 @@ class _Driver:
 
     def _hand_out(self, roster: Roster) -> None:
         handed = hand_out(roster, self._handed, self._desk.running_now())
-        if handed != self._handed:
-            self._desk.write(handed)
-            self._handed = handed
+        if handed == self._handed:
+            return
+        try:
+            self._write(handed)
+        except OSError as error:  # a full disk, which may have room again soon: horovodrun goes on with the last list
+            if str(error) != self._disk_error:
+                print(f"driver: the list of workers cannot be written, trying again: {error}", file=sys.stderr)
+            self._disk_error = str(error)
+
+    def _write(self, handed: tuple[Listed, ...]) -> None:
+        self._desk.write(handed)
+        self._handed, self._disk_error = handed, ""
 
     def _deadlocked(self, processes_min: int) -> bool:
         """Whether fewer run than have to for longer than horovodrun itself would wait for them."""
