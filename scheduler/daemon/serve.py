@@ -258,6 +258,7 @@ class Daemon:
             not_ready=self._thread.not_ready,
             troubles=self._troubles,
             term=self._term,
+            leads=self._leads,
             leader=lambda: self._engine.leader,
             relay=self._new_relay(),
             shards=ShardBatcher(

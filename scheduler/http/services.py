@@ -89,6 +89,8 @@ class Services:
     troubles: Callable[[], list[str]]
     #: Number of this daemon's leadership; None while it does not lead.
     term: Callable[[], int | None]
+    #: Whether this daemon leads and no other can by now; it may have stood still for longer than its lease.
+    leads: Callable[[], bool]
     #: The leader, this daemon or another, if known.
     leader: Callable[[], Leader | None]
     relay: Relay

@@ -86,6 +86,7 @@ class Site(World):
             not_ready=lambda: None if self.board.world is not None else "the jobs are not loaded yet",
             troubles=lambda: self.engine.troubles(),
             term=lambda: self.engine.lease.term if self.engine.lease is not None else None,
+            leads=lambda: self.engine.lease is not None and self.clock.now() < self.engine.lease.expires_at,
             leader=lambda: self.engine.leader,
             relay=Relay(lambda: self.engine.leader),
             shards=ShardBatcher(

@@ -73,6 +73,21 @@ def test_the_leaders_refusals_come_back_and_strangers_get_no_further_than_the_st
     assert stranger.status_code == 401
 
 
+def test_a_leader_that_stood_still_for_longer_than_its_lease_ends_no_worker_that_another_may_have_started(
+    pair: Pair,
+) -> None:
+    leader, newer = pair.leader, pair.job + 1
+    assert leader.engine.lease is not None
+    leader.clock.advance(leader.engine.lease_seconds + 1)
+    path, headers = f"/v1/jobs/{newer}/workers/{newer}-1", leader.worker_header(JobId(newer))
+    for answer in (pair.say(leader, f"{pair.job}-9"), leader.client.post(path, json=REPORT, headers=headers)):
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json()["error"]["message"].startswith("this replica may not lead any more")
+    assert pair.say(leader, f"{pair.job}-1").status_code == 200
+    leader.tick()
+    assert pair.say(leader, f"{pair.job}-9").status_code == 409
+
+
 def test_what_was_passed_on_once_is_not_passed_on_again(pair: Pair) -> None:
     answer = pair.say(pair.standby, f"{pair.job}-1", **{FORWARDED: "1"})
     assert answer.status_code == 503

@@ -19,10 +19,10 @@ from scheduler.http.auth.authorize import (
 )
 from scheduler.http.auth.stranger import Stranger
 from scheduler.http.body import Body, documented_body
-from scheduler.http.errors import Refusal, documented
+from scheduler.http.errors import documented
 from scheduler.http.hosts import HostAnswer, unchanged, wants_json
 from scheduler.http.json import JsonResponse
-from scheduler.http.runtime.relay import FORWARDED
+from scheduler.http.runtime.relay import FORWARDED, not_now
 from scheduler.http.schemas.parameters import SQL_ID_MAX, JobNumber, Wait, WorkerPath
 from scheduler.http.schemas.requests import parse_request
 from scheduler.http.schemas.worker_requests import ReportRequest
@@ -181,13 +181,9 @@ async def report(
         )
     posting = services.board.posting(job)
     if posting is None:
-        refusal = services.answers.refusal(job)
-        # A worker of a job without workers is as fenced as one that was replaced.
-        raise (
-            Conflict(f"worker {worker} is fenced: {refusal}") if refusal.status == 410 else _why(services, job, refusal)
-        )
+        raise _without_workers(services, job, worker)
     if worker not in posting.live:
-        raise Conflict(f"worker {worker} is fenced: it does not belong to job {job} (any more)")
+        raise _fenced(services, Conflict(f"worker {worker} is fenced: it does not belong to job {job} (any more)"))
     if services.reports.put(_to_report(parsed, job, worker, services)):
         services.wake()
     view: ReportAnswer = {
@@ -206,11 +202,21 @@ def worker_of(job_id: int, worker_id: str) -> tuple[JobId, WorkerId]:
     return job, worker
 
 
-def _why(services: Services, job: JobId, refusal: Refusal) -> Exception:
-    """A queued job has no workers either; otherwise it is not known whether the worker is one of the job's."""
-    if services.board.known(job) is Known.WAITING:
-        return Conflict(f"the worker is fenced: {refusal}")
-    return refusal
+def _without_workers(services: Services, job: JobId, worker: WorkerId) -> Exception:
+    """A worker of a job without workers is as fenced as one that was replaced; so is one of a queued job."""
+    refusal = services.answers.refusal(job)
+    match services.board.known(job):
+        case Known.ENDED | Known.WAITING:
+            return _fenced(services, Conflict(f"worker {worker} is fenced: {refusal}"))
+        case Known.UNKNOWN:
+            return _fenced(services, refusal)
+        case Known.NOT_LOADED | Known.UNREADABLE:
+            return refusal
+
+
+def _fenced(services: Services, end: Exception) -> Exception:
+    """The answer that ends a worker, where no other daemon can lead by now: that one may have started it."""
+    return end if services.leads() else not_now("this replica may not lead any more, and does not know the worker")
 
 
 def _to_report(parsed: ReportRequest, job: JobId, worker: WorkerId, services: Services) -> WorkerReport:

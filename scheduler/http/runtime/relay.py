@@ -72,9 +72,9 @@ class Relay:
 
         leader = self._leader()
         if leader is None or leader.url is None:
-            raise _not_now("no replica is leading")
+            raise not_now("no replica is leading")
         if forwarded:
-            raise _not_now(f"this replica is not leading: {leader.name} leads")
+            raise not_now(f"this replica is not leading: {leader.name} leads")
         headers = {**headers, FORWARDED: "1"}
         if authorization is not None:
             headers["authorization"] = authorization
@@ -83,7 +83,7 @@ class Relay:
             answer = await client.request(method, leader.url + path, content=content, headers=headers, extensions=named)
         except httpx.HTTPError as error:
             what = str(error) or type(error).__name__
-            raise _not_now(f"the leading replica {leader.name} cannot be reached: {what}") from None
+            raise not_now(f"the leading replica {leader.name} cannot be reached: {what}") from None
         kept = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
         return Response(answer.content, answer.status_code, kept)
 
@@ -105,7 +105,8 @@ class Relay:
         return {"sni_hostname": self._name} if self._name is not None and _is_number(url) else {}
 
 
-def _not_now(message: str) -> Refusal:
+def not_now(message: str) -> Refusal:
+    """That no replica can answer at the moment."""
     return Refusal(503, ErrorCode.UNAVAILABLE, message, headers=_RETRY)
 
 
