@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from scheduler.elastic.horovod.hosts import Listed, Roster, hand_out
@@ -21,7 +22,7 @@ from scheduler.model.ids import WorkerId, worker_id
 from tests.elastic.becoming import become_worker
 from tests.elastic.becoming import running as a_job_that_runs
 from tests.elastic.processes import environment, python
-from tests.eventually import SECONDS_MAX, eventually
+from tests.eventually import SECONDS_MAX, becomes, eventually
 from tests.http.site import Site
 
 
@@ -176,6 +177,36 @@ def test_what_stands_in_for_ssh_runs_a_process_on_the_worker_and_ends_as_it_does
             assert worker.stdout is not None
             assert worker.stdout.readline() == "7\n"
     assert (desk.done, desk.failed_within(SECONDS_MAX)) == (not status, bool(status))
+
+
+#: What is left of its output where that is still in memory: nothing.
+KILLS_ITSELF = "import os; print('told'); os.kill(os.getpid(), 9)\n"
+
+
+@pytest.mark.parametrize("warm_one_dies", [False, True])
+def test_a_process_that_was_made_beforehand_is_as_any_other(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, warm_one_dies: bool
+) -> None:
+    job = a_job_that_runs(site)
+    become_worker(monkeypatch, site, job)
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
+    script = tmp_path / "train.py"
+    script.write_text(KILLS_ITSELF)
+    desk = Desk(tmp_path)
+    desk.prepare(site.worker_token(job))
+    with python(["-m", "scheduler.elastic.horovod", "hold", "1"], env=[environment(**scheduler)]) as (worker,):
+        listening = eventually(lambda: endpoint(site, worker_id(job, 1)), "it does not listen")
+        (warm,) = psutil.Process(worker.pid).children()
+        if warm_one_dies:
+            warm.kill()
+            becomes(warm.status, psutil.STATUS_ZOMBIE)
+        desk.write((Listed("1-1", listening, 1),))
+        command = f"cd /tmp ; env PYTHONUNBUFFERED=1 {sys.executable} {shlex.quote(str(script))}"
+        ssh = [sys.executable, "-m", "scheduler.elastic.horovod.ssh", str(tmp_path), "1-1", command]
+        assert subprocess.run(ssh, timeout=SECONDS_MAX, check=False).returncode == 137
+        output, _ = worker.communicate(timeout=SECONDS_MAX)
+    assert "told" in output.splitlines()
 
 
 def test_a_process_that_is_lost_with_its_worker_is_no_second_failure(

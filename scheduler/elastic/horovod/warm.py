@@ -26,8 +26,10 @@ class WarmProcesses:
         """Returns once all have imported what they can."""
         ready, told = os.pipe()
         command = [sys.executable, "-m", "scheduler.elastic.horovod", "warm", str(told)]
+        # As horovodrun has it, whose own variables come too late for what Python reads as it starts.
+        env = {**variables, "PYTHONUNBUFFERED": "1"}
         self._waiting = [
-            subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, pass_fds=[told], start_new_session=True)
+            subprocess.Popen(command, env=env, stdin=subprocess.PIPE, pass_fds=[told], start_new_session=True)
             for _ in range(count)
         ]
         os.close(told)
@@ -36,18 +38,25 @@ class WarmProcesses:
 
     def start(self, command: Sequence[str], variables: Mapping[str, str]) -> Process | None:
         """One of them becomes this command; None where none is left, or none can."""
-        if not self._waiting or not _is_own_python(command[0]) or _script(command) is None:
+        if not _is_own_python(command[0]) or _script(command) is None:
             return None
-        process = self._waiting.pop()
-        assert process.stdin is not None, "it was made with a pipe"
-        with suppress(BrokenPipeError), process.stdin as pipe:  # a broken one has died: its exit code tells
-            pipe.write(json.dumps({"command": list(command), "variables": dict(variables)}).encode())
-        return process
+        while self._waiting:
+            process = self._waiting.pop()
+            if process.poll() is None:
+                return _become(process, command, variables)
+        return None
 
     def end(self) -> None:
         """Ends those that wait."""
         while self._waiting:
             self._waiting.pop().kill()
+
+
+def _become(process: Process, command: Sequence[str], variables: Mapping[str, str]) -> Process:
+    assert process.stdin is not None, "it was made with a pipe"
+    with suppress(BrokenPipeError), process.stdin as pipe:  # it dies just now: its exit code tells
+        pipe.write(json.dumps({"command": list(command), "variables": dict(variables)}).encode())
+    return process
 
 
 def become_what_comes(told: int) -> None:
