@@ -231,6 +231,28 @@ def test_a_prefix_keeps_groups_apart(server: StoreServer) -> None:
     assert joined(server).get("one/key") == b"1"
 
 
+def test_who_waits_for_one_of_many_asks_little(server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    size, late = 500, 321
+    store = joined(server, "generation-1/attempt-0/")
+    for rank in range(size):
+        if rank != late:
+            store.set(f"came/{rank}", "1")
+    asked: list[list[str]] = []
+    found: list[frozenset[int]] = []
+    check = SignedStore.check
+    monkeypatch.setattr(SignedStore, "check", lambda store, keys: asked.append(keys) or check(store, keys))
+
+    def missing(find: Callable[[], frozenset[int]]) -> None:
+        asked.clear()
+        found.append(find())
+
+    everybody = Membership(1, tuple(f"1-{ordinal}" for ordinal in range(size)), None)
+    with pytest.raises(Superseded):
+        meet(server.endpoint, TOKEN, everybody, 1, 0, lambda: not found, missing)
+    assert found == [{late}]
+    assert len(asked) < 20
+
+
 def test_only_the_jobs_own_workers_reach_a_meeting() -> None:
     meeting = Meeting("127.0.0.1", TOKEN)
     connect(meeting.endpoint, TOKEN).set("generation-1/attempt-0/came/1", "1")

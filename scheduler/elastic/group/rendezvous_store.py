@@ -1,8 +1,11 @@
 """Where the members of a generation meet: a store that its rank 0 serves. Imports torch."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
+
+from torch._C._distributed_c10d import Store
 
 from scheduler.elastic.errors import Superseded
 from scheduler.elastic.group.signed_store import SignedStore, StoreServer
@@ -14,14 +17,16 @@ from scheduler.elastic.membership.standalone import Alone
 #: Once all members have met, connecting them takes milliseconds; longer means that one died in between.
 CONNECT_SECONDS = 5.0
 _MEET_SECONDS = (0.001, 0.02)
+#: How often all members together ask whether all have come: rank 0 answers beside what it computes.
+_QUESTIONS_PER_SECOND_MAX = 5000
 #: For a first connection to rank 0's store; doubles with each that fails.
 _PATIENCE_SECONDS = 0.25
 _REFRESH_SECONDS = 0.1
 #: Who has come is looked up so often while some have not.
 _LOOK_SECONDS = 1.0
 
-#: Takes the ranks that have not come.
-Missing = Callable[[frozenset[int]], None]
+#: Takes a function that finds the ranks that have not come.
+Missing = Callable[[Callable[[], frozenset[int]]], None]
 
 
 class Meeting:
@@ -70,13 +75,14 @@ def meet(
         token: of the job.
         attempt: how often this generation's group broke before; the same on all ranks.
         still_wanted: asked again and again, so that a member who died does not hold up the others.
-        missing: told every second who has not come, as long as rank 0's store answers.
+        missing: told every second how to find who has not come, as long as rank 0's store answers.
     Raises:
         Superseded: `still_wanted` said no.
     """
     store: SignedStore | None = None
     looked_at = time.monotonic()
     pause, longest = _MEET_SECONDS
+    longest = max(longest, membership.size / _QUESTIONS_PER_SECOND_MAX)
     patience = _PATIENCE_SECONDS
     others = [f"came/{other}" for other in range(1, membership.size)]
     while still_wanted():
@@ -90,7 +96,7 @@ def meet(
             if store is not None and rank != 0 and store.check(["all"]):
                 return store
             if store is not None and missing is not None and time.monotonic() - looked_at >= _LOOK_SECONDS:
-                missing(frozenset(other for other in range(membership.size) if not store.check([f"came/{other}"])))
+                missing(partial(absent, store, "came", range(membership.size)))
                 looked_at = time.monotonic()
         except (OSError, RuntimeError):
             # Rank 0 is not listening, or no more: it comes back or a newer list replaces it.
@@ -101,6 +107,16 @@ def meet(
     if store is not None:
         store.close()
     raise Superseded
+
+
+def absent(store: Store, what: str, ranks: Sequence[int]) -> frozenset[int]:
+    """The ranks that have not set this key of theirs: few questions where most of them have."""
+    if not ranks or store.check([f"{what}/{rank}" for rank in ranks]):
+        return frozenset()
+    if len(ranks) == 1:
+        return frozenset(ranks)
+    half = len(ranks) // 2
+    return absent(store, what, ranks[:half]) | absent(store, what, ranks[half:])
 
 
 def worth_meeting(

@@ -5,6 +5,7 @@ A member that hangs in a step of its own goes on reporting: only the members tha
 
 import logging
 import threading
+from collections.abc import Callable
 
 from scheduler.elastic.membership.agent import Agent
 from scheduler.elastic.membership.membership import Membership
@@ -31,14 +32,18 @@ class AbsenceReporter:
         self._membership = membership
         self._patience_seconds = patience_seconds
         self._absent: frozenset[int] = frozenset()
+        self._is_due = False
         self._looks_without_news = 0
         self._told: list[str] = []
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="misses", daemon=True)
 
-    def note(self, ranks: frozenset[int]) -> None:
-        """Set the ranks that have not come so far."""
-        self._absent = ranks
+    def note(self, find: Callable[[], frozenset[int]]) -> None:
+        """There is news of the others. `find`: the ranks that have not come so far; asked once somebody is to be named.
+
+        Raises what `find` raises.
+        """
+        self._absent = find() if self._is_due else frozenset()
         self._looks_without_news = 0
 
     def __enter__(self) -> "AbsenceReporter":
@@ -58,7 +63,8 @@ class AbsenceReporter:
             looks += 1
             self._looks_without_news += 1
             silent = self._looks_without_news * _LOOK_SECONDS > _RANK_0_SECONDS
-            if looks * _LOOK_SECONDS >= self._patience_seconds:
+            self._is_due = looks * _LOOK_SECONDS >= self._patience_seconds
+            if self._is_due:
                 ranks = frozenset({0}) if silent else self._absent
                 self._tell([self._membership.workers[rank] for rank in sorted(ranks)])
 

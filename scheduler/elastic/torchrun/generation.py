@@ -4,6 +4,7 @@ import logging
 import time
 from dataclasses import dataclass
 
+from scheduler.elastic.group.rendezvous_store import absent
 from scheduler.elastic.group.signed_store import SignedStore
 from scheduler.elastic.membership.membership import Membership
 
@@ -42,7 +43,8 @@ class Round:
             # Who has not joined has no processes that could fail, and may never join this generation any more.
             staying = (self.membership.rank_of(worker) for worker in newest.workers)
             others = [rank for rank in staying if rank is not None and rank != self.rank]
-            ready = [f"ready/{rank}" for rank in others if self.store.check([f"joined/{rank}"])]
+            without = absent(self.store, "joined", others)
+            ready = [f"ready/{rank}" for rank in others if rank not in without]
             self.store.set(f"ready/{self.rank}", "1")
             while ready and not self.store.check(ready):
                 if time.monotonic() >= until:

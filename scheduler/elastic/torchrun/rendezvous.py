@@ -204,7 +204,7 @@ class SchedulerRendezvous(RendezvousHandler):
         early = False
         while True:
             self._leave_if_asked()
-            absence_reporter.note(frozenset())
+            absence_reporter.note(frozenset)
             if not early and failed.dismiss_done():
                 _LOG.warning("processes of another worker ended with exit code 0 before these: continuing without it")
                 early, patience_seconds = True, _BLAME_SECONDS_MAX
