@@ -4,8 +4,10 @@ import logging
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from scheduler.elastic.errors import Unreachable, UsageError
@@ -75,6 +77,7 @@ class Environment:
     def own_address(self) -> str:
         """The address of this machine from which the scheduler, and so the other nodes, can be reached.
 
+        Loopback, which other machines cannot reach, where only IPv6 leads to the scheduler: workers meet over IPv4.
         Waits where the scheduler's name does not resolve, or no network leads there, since others are told this address
         once. Raises `Unreachable` after a while.
         """
@@ -83,7 +86,14 @@ class Environment:
         told = False
         while True:
             try:
-                return _address_towards(host, self.port)
+                address = _address_towards(host, self.port)
+                if address is None:
+                    _LOG.warning(
+                        "the scheduler at %s is reached over IPv6 only, and workers meet over IPv4: "
+                        "those on other machines cannot reach this one",
+                        self.url,
+                    )
+                return address or _LOOPBACK
             except OSError as error:
                 if time.monotonic() >= until:
                     raise Unreachable(f"the scheduler at {self.url} cannot be reached: {error.strerror}") from None
@@ -93,13 +103,22 @@ class Environment:
                 time.sleep(_RETRY_SECONDS)
 
 
-def _address_towards(host: str, port: int) -> str:
-    """This machine's IPv4 address that leads there; loopback where only IPv6 does. Raises `OSError`."""
+def _address_towards(host: str, port: int) -> str | None:
+    """This machine's IPv4 address that leads there; None where only IPv6 leads to another machine. Raises `OSError`."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
-    towards = next((address for family, _, _, _, address in found if family == socket.AF_INET), None)
-    if towards is None:
-        return _LOOPBACK
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    first = {family: address for family, _, _, _, address in reversed(found)}
+    if socket.AF_INET in first:
+        return _source(socket.AF_INET, first[socket.AF_INET])
+    with suppress(OSError):
+        towards = first[socket.AF_INET6]
+        if _source(socket.AF_INET6, towards) == towards[0]:
+            return _LOOPBACK
+    return None
+
+
+def _source(family: socket.AddressFamily, towards: Any) -> str:
+    """The address of this machine from which packets would go there; none is sent."""
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect(towards)
         address: str = probe.getsockname()[0]
         return address

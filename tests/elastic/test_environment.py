@@ -58,8 +58,22 @@ def test_a_name_that_never_resolves_is_an_error_in_the_end(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8470", "http://[::1]:8470"])
-def test_who_is_reached_on_this_machine_is_told_loopback(url: str) -> None:
+def test_who_is_reached_on_this_machine_is_told_loopback(url: str, caplog: pytest.LogCaptureFixture) -> None:
     assert of(url).own_address() == "127.0.0.1"
+    assert caplog.records == []
+
+
+def test_who_is_reached_over_ipv6_only_says_that_other_machines_do_not_reach_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    elsewhere = (socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_UDP, "", ("2001:db8::1", 8470, 0, 0))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [elsewhere])
+    assert of("http://sched.example:8470").own_address() == "127.0.0.1"
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told == (
+        "the scheduler at http://sched.example:8470 is reached over IPv6 only, and workers meet over IPv4: "
+        "those on other machines cannot reach this one"
+    )
 
 
 @pytest.mark.parametrize(
