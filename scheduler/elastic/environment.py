@@ -128,3 +128,16 @@ def checkpoint_dir(variables: Mapping[str, str]) -> Path | None:
     """Where checkpoints go; None means that none are written."""
     path = variables.get("SCHED_CHECKPOINT_DIR")
     return Path(path) if path else None
+
+
+def rank_and_size(variables: Mapping[str, str]) -> tuple[int, int]:
+    """Rank and number of the processes that torchrun started; 0 of 1 where it did not. Raises `UsageError`."""
+    rank, size = variables.get("RANK") or None, variables.get("WORLD_SIZE") or "1"
+    with suppress(ValueError):
+        found = int(rank or "0"), int(size)
+        if 0 <= found[0] < found[1] and (rank is not None or found[1] == 1):
+            return found
+    raise UsageError(
+        f"RANK is {'not set' if rank is None else repr(rank)} and WORLD_SIZE is {size!r}: set both, as torchrun does, "
+        "RANK from 0 to WORLD_SIZE - 1; or neither, for one process"
+    )

@@ -1,14 +1,17 @@
-"""The address that a worker tells others, and what it does until it knows one."""
+"""What a worker knows from its environment: where the scheduler is, its own address, its rank without a scheduler."""
 
+import re
 import socket
 from typing import Any
 
 import pytest
 
 from scheduler.elastic import environment
-from scheduler.elastic.environment import Environment
-from scheduler.elastic.errors import Unreachable
+from scheduler.elastic.data.shard_source import Own
+from scheduler.elastic.environment import Environment, rank_and_size
+from scheduler.elastic.errors import Unreachable, UsageError
 from scheduler.elastic.membership.client import Client, Standing
+from scheduler.elastic.membership.standalone import Alone
 
 HERE = socket.getaddrinfo
 
@@ -97,3 +100,38 @@ def test_the_scheduler_is_asked_where_its_url_says(
     monkeypatch.setattr(socket, "create_connection", connect)
     assert Client(of(url)).discover(0, 0).standing is Standing.AWAY
     assert set(asked) == {place}
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({}, (0, 1)),
+        ({"RANK": "", "WORLD_SIZE": ""}, (0, 1)),
+        ({"WORLD_SIZE": "1"}, (0, 1)),
+        ({"RANK": "0"}, (0, 1)),
+        ({"RANK": "2", "WORLD_SIZE": "3"}, (2, 3)),
+    ],
+)
+def test_the_rank_is_that_of_torchrun(variables: dict[str, str], found: tuple[int, int]) -> None:
+    assert rank_and_size(variables) == found
+    own = Own.read(7, 1, variables)
+    assert (own.rank, own.world_size) == found
+    alone = Alone(variables)
+    assert (alone.membership().rank_of(alone.worker), alone.membership().size) == found
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"RANK": "1"}, "RANK is '1' and WORLD_SIZE is '1': set both"),
+        ({"WORLD_SIZE": "4"}, "RANK is not set and WORLD_SIZE is '4': set both"),
+        ({"RANK": "4", "WORLD_SIZE": "4"}, "RANK is '4' and WORLD_SIZE is '4': "),
+        ({"RANK": "-1", "WORLD_SIZE": "4"}, "RANK is '-1' and WORLD_SIZE is '4': "),
+        ({"RANK": "first", "WORLD_SIZE": "4"}, "RANK is 'first' and WORLD_SIZE is '4': "),
+        ({"RANK": "0", "WORLD_SIZE": "0"}, "RANK is '0' and WORLD_SIZE is '0': "),
+    ],
+)
+def test_a_rank_that_cannot_be_is_refused(variables: dict[str, str], told: str) -> None:
+    for take in (lambda: Own.read(7, 1, variables), lambda: Alone(variables)):
+        with pytest.raises(UsageError, match=re.escape(told)):
+            take()

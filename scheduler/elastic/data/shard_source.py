@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from scheduler.elastic.environment import Environment
+from scheduler.elastic.environment import Environment, rank_and_size
 from scheduler.elastic.errors import Refused, UsageError
 from scheduler.elastic.membership.client import Client, Standing
 from scheduler.elastic.training.arguments import whole
@@ -141,7 +141,7 @@ class Own:
         """As torchrun's variables say."""
         if shards is None:
             raise UsageError("without a scheduler the number of shards is required: ShardQueue(shards=...)")
-        return cls(shards, epochs, int(variables.get("RANK", "0")), int(variables.get("WORLD_SIZE", "1")))
+        return cls(shards, epochs, *rank_and_size(variables))
 
     def exchange(self, call: Call, goes_on: Callable[[], bool]) -> Answer | None:
         """See `ShardSource`. What failed is not tried again."""

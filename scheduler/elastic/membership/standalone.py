@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
+from scheduler.elastic.environment import rank_and_size
 from scheduler.elastic.membership.agent import Order
 from scheduler.elastic.membership.membership import Membership
 from scheduler.elastic.membership.sigterm import Sigterm
@@ -16,8 +17,9 @@ class Alone:
     """The membership never changes and nothing is reported; SIGTERM stops the run with a checkpoint."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
-        size = int(variables.get("WORLD_SIZE", "1"))
-        self.worker = f"worker-{variables.get('RANK', '0')}"
+        """Raises `UsageError` for a rank that cannot be."""
+        mine, size = rank_and_size(variables)
+        self.worker = f"worker-{mine}"
         self._membership = Membership(1, tuple(f"worker-{rank}" for rank in range(size)), None)
         self._terminated = False
         self._sigterm = Sigterm(self._terminate)
