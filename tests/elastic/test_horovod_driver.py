@@ -1,6 +1,8 @@
 """The driver of a Horovod job, with a program in the place of horovodrun."""
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,16 +18,17 @@ UNTIL_OVER = "#!/bin/sh\nwhile [ ! -e {over} ]; do sleep 0.05; done\n"
 
 
 class Replicas(BaseHTTPRequestHandler):
-    """Answers each question for hosts with the next list; after the last one there is none."""
+    """Answers each question for hosts with the next list, or status; after the last one there is none."""
 
-    lists: ClassVar[list[dict[str, Any]]]
+    lists: ClassVar[list[dict[str, Any] | int]]
     asked_for_more: ClassVar[threading.Event]
 
     def do_GET(self) -> None:
         if not self.lists:
             self.asked_for_more.set()
-        body = json.dumps(self.lists.pop(0) if self.lists else {}).encode()
-        self.send_response(503 if body == b"{}" else 200)
+        found = self.lists.pop(0) if self.lists else 503
+        body = b"{}" if isinstance(found, int) else json.dumps(found).encode()
+        self.send_response(found if isinstance(found, int) else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -35,7 +38,7 @@ class Replicas(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(*lists: dict[str, Any]) -> Iterator[str]:
+def answering(*lists: dict[str, Any] | int) -> Iterator[str]:
     """The address of a scheduler that gives these lists."""
     Replicas.lists, Replicas.asked_for_more = list(lists), threading.Event()
     with ThreadingHTTPServer(("127.0.0.1", 0), Replicas) as server:
@@ -94,6 +97,23 @@ def test_a_disk_that_takes_nothing_ends_the_driver_with_a_line_that_says_so(tmp_
         with python(["-c", LIMITED, "drive", str(launcher), "--", "python"], env=[variables]) as (driver,):
             output, _ = driver.communicate(timeout=SECONDS_MAX)
     assert (driver.returncode, output) == (1, "driver: cannot run horovodrun: [Errno 27] File too large\n")
+
+
+def test_a_driver_whose_log_takes_nothing_follows_the_list(tmp_path: Path) -> None:
+    launcher, over = tmp_path / "horovodrun", tmp_path / "over"
+    launcher.write_text(UNTIL_OVER.format(over=over))
+    launcher.chmod(0o700)
+    first, second = published(5, "1-2", fewest=1), published(6, "1-2", "1-3", fewest=1)
+    command = [sys.executable, "-m", "scheduler.elastic.horovod", "drive", str(launcher), "--", "python"]
+    with answering(first, 404, second) as url, open("/dev/full", "wb") as full:
+        variables = environment(SCHED_URL=url, SCHED_JOB_ID="1", SCHED_WORKER_ID="1-1", TMPDIR=str(tmp_path))
+        with subprocess.Popen(command, env=variables, stdout=full, stderr=full) as driver:
+            try:
+                assert Replicas.asked_for_more.wait(SECONDS_MAX), "it asks no more"
+                becomes(lambda: [hosts.read_text() for hosts in tmp_path.glob("horovod-*/hosts")], ["1-2:1\n1-3:1\n"])
+            finally:
+                over.touch()
+            assert driver.wait(SECONDS_MAX) == 0
 
 
 def test_an_older_list_of_a_replica_that_lags_behind_changes_nothing(tmp_path: Path) -> None:

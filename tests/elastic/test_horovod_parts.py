@@ -179,6 +179,29 @@ def test_what_stands_in_for_ssh_runs_a_process_on_the_worker_and_ends_as_it_does
     assert (desk.done, desk.failed_within(SECONDS_MAX)) == (not status, bool(status))
 
 
+def test_a_worker_whose_log_takes_nothing_ends_as_its_process_does(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    job = a_job_that_runs(site)
+    become_worker(monkeypatch, site, job)
+    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
+    desk = Desk(tmp_path)
+    desk.prepare(site.worker_token(job))
+    hold = [sys.executable, "-m", "scheduler.elastic.horovod", "hold", "0"]
+    with (
+        open("/dev/full", "wb") as full,
+        subprocess.Popen(hold, env=environment(**scheduler), stdout=full, stderr=full) as worker,
+    ):
+        listening = eventually(lambda: endpoint(site, worker_id(job, 1)), "it does not listen")
+        desk.write((Listed("1-1", listening, 1),))
+        ssh = [sys.executable, "-m", "scheduler.elastic.horovod.ssh", str(tmp_path), "1-1", "cd / ; env sh -c 'exit 3'"]
+        assert subprocess.run(ssh, timeout=SECONDS_MAX, check=False).returncode == 3
+        try:
+            assert worker.wait(SECONDS_MAX) == 3
+        finally:
+            worker.kill()
+
+
 #: What is left of its output where that is still in memory: nothing.
 KILLS_ITSELF = "import os; print('told'); os.kill(os.getpid(), 9)\n"
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.horovod.hosts import Listed, Roster, hand_out
+from scheduler.elastic.horovod.say import say
 from scheduler.elastic.horovod.workspace import Desk
 from scheduler.elastic.membership.agent import EXIT_DRAINED
 from scheduler.elastic.membership.client import Client
@@ -51,7 +52,7 @@ def drive(environment: Environment, launcher: Sequence[str], arguments: Sequence
     """
     missing = _missing(launcher)
     if missing:
-        print(f"driver: {missing}", file=sys.stderr)
+        say(f"driver: {missing}")
         return _EXIT_FAILED
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_DRAINED))
     try:
@@ -60,7 +61,7 @@ def drive(environment: Environment, launcher: Sequence[str], arguments: Sequence
             desk.prepare(environment.token)
             return _Driver(environment, desk).run(launcher, arguments)
     except OSError as error:
-        print(f"driver: cannot run horovodrun: {error}", file=sys.stderr)
+        say(f"driver: cannot run horovodrun: {error}")
         return _EXIT_FAILED
 
 
@@ -97,18 +98,18 @@ class _Driver:
             roster = self._roster
             assert roster is not None, "there was one before horovodrun was started"
             if sum(worker.slots for worker in roster.workers) < processes_min:
-                print(f"driver: the minimum of the job was lowered: restarting with --min-np {roster.fewest}")
+                say(f"driver: the minimum of the job was lowered: restarting with --min-np {roster.fewest}")
                 return _EXIT_REPLACE
             self._hand_out(roster)
             if self._deadlocked(processes_min):
-                print(f"driver: fewer than {processes_min} processes ran for {_DEADLOCK_SECONDS:g} s", file=sys.stderr)
+                say(f"driver: fewer than {processes_min} processes ran for {_DEADLOCK_SECONDS:g} s")
                 return _EXIT_FAILED
             with self._changed:
                 if self._roster is roster:
                     self._changed.wait(_LOOK_SECONDS)
         if horovodrun.returncode == 0:
             return 0
-        print(f"driver: horovodrun ended with exit code {horovodrun.returncode}", file=sys.stderr)
+        say(f"driver: horovodrun ended with exit code {horovodrun.returncode}")
         return _EXIT_REPLACE if self._desk.failed_within(_BLAME_SECONDS) else _EXIT_FAILED
 
     def _hand_out(self, roster: Roster) -> None:
@@ -119,7 +120,7 @@ class _Driver:
             self._write(handed)
         except OSError as error:  # a full disk, which may have room again soon: horovodrun goes on with the last list
             if str(error) != self._disk_error:
-                print(f"driver: the list of workers cannot be written, trying again: {error}", file=sys.stderr)
+                say(f"driver: the list of workers cannot be written, trying again: {error}")
             self._disk_error = str(error)
 
     def _write(self, handed: tuple[Listed, ...]) -> None:
@@ -142,7 +143,7 @@ class _Driver:
             published = client.discover(known, _POLL_SECONDS)
             if published.refusal not in ("", told):
                 told = published.refusal
-                print(f"driver: the scheduler refused the list of workers: {told}", file=sys.stderr, flush=True)
+                say(f"driver: the scheduler refused the list of workers: {told}")
             # An older list, as of a replica that lags behind, names workers that are gone, and comes at once.
             if published.membership is None or published.membership.generation < known:
                 time.sleep(_RETRY_SECONDS)

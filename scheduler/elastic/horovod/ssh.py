@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from scheduler.elastic.horovod.protocol import HELLO_SECONDS, PURPOSE, watch_for_loss
+from scheduler.elastic.horovod.say import say
 from scheduler.elastic.horovod.workspace import Desk
 from scheduler.elastic.membership.signed_line import Line, call
 
@@ -47,7 +48,7 @@ def run_there(directory: Path, words: Sequence[str]) -> int:
             connection.settimeout(None)
             return _follow(line, name, desk)
     except (OSError, ValueError, KeyError) as error:
-        print(f"driver: no process on {' '.join(words[-2:-1])}: {error}", file=sys.stderr)
+        say(f"driver: no process on {' '.join(words[-2:-1])}: {error}")
         return _EXIT_UNREACHABLE
 
 
@@ -57,7 +58,7 @@ def _follow(line: Line, name: str, desk: Desk) -> int:
             end = line.receive()
     except (OSError, ValueError) as error:
         # The scheduler knows by itself of a worker that is gone, and counts that where it is a failure.
-        print(f"driver: worker {name} is lost, with its process: {error}", file=sys.stderr)
+        say(f"driver: worker {name} is lost, with its process: {error}")
         desk.note_failure()
         return _EXIT_UNREACHABLE
     if end["failed"]:

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from scheduler.elastic.environment import Environment
 from scheduler.elastic.horovod.protocol import HELLO_SECONDS, PURPOSE, watch_for_loss
+from scheduler.elastic.horovod.say import say
 from scheduler.elastic.horovod.warm import Process, WarmProcesses
 from scheduler.elastic.membership.agent import EXIT_DRAINED, Agent, Order
 from scheduler.elastic.membership.checkpoint_watch import watch_of
@@ -124,7 +125,7 @@ class Holder:
         try:
             return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, start_new_session=True)
         except OSError as error:
-            print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+            say(f"{command[0]}: {error.strerror}")
             self._exit(_EXIT_NOT_STARTED)
 
     def _settle(self, process: Process, line: Line) -> None:
@@ -142,7 +143,7 @@ class Holder:
         if failed:
             for other in others:
                 _signal_group(other, signal.SIGKILL)
-            print(f"the process ended with exit code {code}; this worker exits with the same code", file=sys.stderr)
+            say(f"the process ended with exit code {code}; this worker exits with the same code")
             self._exit(code)
         if leaving and not others:
             self._exit(EXIT_DRAINED)
@@ -175,8 +176,8 @@ class Holder:
     def _exit(self, code: int) -> NoReturn:
         """From any thread."""
         self._warm.end()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stdout.flush()
         os._exit(code)
 
 
