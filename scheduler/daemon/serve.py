@@ -275,10 +275,9 @@ class Daemon:
 
     def _new_relay(self) -> Relay:
         certificates, workers_url = self._certificates, self._settings.http.workers_url
-        if certificates is None:
-            return Relay(lambda: self._engine.leader)
+        trust = (lambda: certificates.client) if certificates is not None else None
         name = urlsplit(workers_url).hostname if workers_url is not None else None
-        return Relay(lambda: self._engine.leader, lambda: certificates.client, name)
+        return Relay(lambda: self._engine.leader, trust, name)
 
     def _new_training_jobs(self) -> TrainingJobs | None:
         if self._settings.cluster != "kubernetes" or not self._settings.kubernetes.training_jobs:
