@@ -19,10 +19,11 @@ _PRESENT = recurring.c.deleted_at.is_(None)
 
 def add(connection: Connection, cron: str, timezone: str, spec: JobSpec, now: float, submitter: Identity | None) -> int:
     """Store it; its id, or that of the present one with its client key. Raises `Conflict` if that is another user's."""
-    new_id = take_ids(connection, recurring=1).recurring  # whoever adds one of the same key at the same time waits here
+    take_ids(connection)  # none, but whoever adds one of the same key at the same time has to wait
     known = _of_key(connection, spec)
     if known is not None:
         return known
+    new_id = take_ids(connection, recurring=1).recurring
     row = {
         "id": new_id,
         "cron": cron,
