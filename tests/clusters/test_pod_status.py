@@ -18,7 +18,8 @@ def cause(labels: dict[str, str], selector: dict[str, str], *expressions: dict[s
     term = {"matchFields": [PINNED], "matchExpressions": [*expressions]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     spec = {"containers": [{"name": "worker"}], "nodeSelector": selector, "affinity": {"nodeAffinity": required}}
-    state = pod_state({"spec": spec, "status": {"phase": "Pending", "conditions": [UNBOUND]}}, labels)
+    status = {"phase": "Pending", "conditions": [UNBOUND]}
+    state = pod_state({"metadata": {"name": "p"}, "spec": spec, "status": status}, labels)
     assert state.blocked
     return state.cause
 
