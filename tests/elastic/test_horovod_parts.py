@@ -18,7 +18,7 @@ from scheduler.elastic.horovod.protocol import PURPOSE
 from scheduler.elastic.horovod.ssh import split_command
 from scheduler.elastic.horovod.workspace import Desk
 from scheduler.elastic.membership.signed_line import Line, call
-from scheduler.model.ids import WorkerId, worker_id
+from scheduler.model.ids import JobId, WorkerId, worker_id
 from tests.elastic.becoming import become_worker
 from tests.elastic.becoming import running as a_job_that_runs
 from tests.elastic.processes import environment, python
@@ -156,15 +156,20 @@ def test_a_worker_starts_no_process_for_who_does_not_know_its_jobs_token(
     assert [path.exists() for path in (planted, wanted)] == [False, True]
 
 
+def worker_and_desk(site: Site, monkeypatch: pytest.MonkeyPatch, directory: Path) -> tuple[JobId, dict[str, str], Desk]:
+    """A job whose first worker this process is, what the environment says of its scheduler, and its driver's desk."""
+    job = a_job_that_runs(site)
+    become_worker(monkeypatch, site, job)
+    desk = Desk(directory)
+    desk.prepare(site.worker_token(job))
+    return job, {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}, desk
+
+
 @pytest.mark.parametrize(("script", "status"), [("echo $HOROVOD_RANK", 0), ("exit 3", 3)])
 def test_what_stands_in_for_ssh_runs_a_process_on_the_worker_and_ends_as_it_does(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, status: int
 ) -> None:
-    job = a_job_that_runs(site)
-    become_worker(monkeypatch, site, job)
-    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
-    desk = Desk(tmp_path)
-    desk.prepare(site.worker_token(job))
+    job, scheduler, desk = worker_and_desk(site, monkeypatch, tmp_path)
     with python(["-m", "scheduler.elastic.horovod", "hold", "0"], env=[environment(**scheduler)]) as (worker,):
         listening = eventually(lambda: endpoint(site, worker_id(job, 1)), "it does not listen")
         desk.write((Listed("1-1", listening, 1),))
@@ -182,11 +187,7 @@ def test_what_stands_in_for_ssh_runs_a_process_on_the_worker_and_ends_as_it_does
 def test_a_worker_whose_log_takes_nothing_ends_as_its_process_does(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    job = a_job_that_runs(site)
-    become_worker(monkeypatch, site, job)
-    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
-    desk = Desk(tmp_path)
-    desk.prepare(site.worker_token(job))
+    job, scheduler, desk = worker_and_desk(site, monkeypatch, tmp_path)
     hold = [sys.executable, "-m", "scheduler.elastic.horovod", "hold", "0"]
     with (
         open("/dev/full", "wb") as full,
@@ -210,14 +211,10 @@ KILLS_ITSELF = "import os; print('told'); os.kill(os.getpid(), 9)\n"
 def test_a_process_that_was_made_beforehand_is_as_any_other(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, warm_one_dies: bool
 ) -> None:
-    job = a_job_that_runs(site)
-    become_worker(monkeypatch, site, job)
+    job, scheduler, desk = worker_and_desk(site, monkeypatch, tmp_path)
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
     script = tmp_path / "train.py"
     script.write_text(KILLS_ITSELF)
-    desk = Desk(tmp_path)
-    desk.prepare(site.worker_token(job))
     with python(["-m", "scheduler.elastic.horovod", "hold", "1"], env=[environment(**scheduler)]) as (worker,):
         listening = eventually(lambda: endpoint(site, worker_id(job, 1)), "it does not listen")
         (warm,) = psutil.Process(worker.pid).children()
@@ -235,11 +232,7 @@ def test_a_process_that_was_made_beforehand_is_as_any_other(
 def test_a_process_that_is_lost_with_its_worker_is_no_second_failure(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    job = a_job_that_runs(site)
-    become_worker(monkeypatch, site, job)
-    scheduler = {name: value for name, value in os.environ.items() if name.startswith("SCHED_")}
-    desk = Desk(tmp_path)
-    desk.prepare(site.worker_token(job))
+    job, scheduler, desk = worker_and_desk(site, monkeypatch, tmp_path)
     with python(["-m", "scheduler.elastic.horovod", "hold", "0"], env=[environment(**scheduler)]) as (worker,):
         listening = eventually(lambda: endpoint(site, worker_id(job, 1)), "it does not listen")
         desk.write((Listed("1-1", listening, 1),))
