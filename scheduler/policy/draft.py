@@ -247,6 +247,19 @@ class Draft:
             found[self.lane(job).own].append(job)
         return found
 
+    def last_waiting_in(self, own: str) -> Sequence[Job]:
+        """Waiting jobs of the queue with this account that are looked at alone, and the last one of each class."""
+        return self._last_waiting.get(own, ())
+
+    @cached_property
+    def _last_waiting(self) -> dict[str, list[Job]]:
+        found, waiting_jobs = defaultdict[str, list[Job]](list), self.snapshot.waiting_jobs
+        for job in waiting_jobs.singles.values():
+            found[self.lane(job).own].append(job)
+        for job_class in waiting_jobs.job_classes:
+            found[job_class.lane.own].append(self.world.queued[job_class.ranks[-1][-1]])
+        return found
+
     def held_below(self, priority: int) -> Rows:
         """Amounts held for waiting jobs of lower priority; see `SumsBelow.below`."""
         return self._held_below.below(priority)

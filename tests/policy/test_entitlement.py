@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.policy.queues.entitlement import Share, divided, entitlements, filled, guaranteed, wanted, whole
+from scheduler.policy.queues.entitlement import Share, divided, entitlements, filled, whole
 
 NUMBERS = st.integers(0, 50).map(float)
 WEIGHTS = st.sampled_from([0.5, 1.0, 2.0, 3.0])
@@ -74,11 +74,11 @@ def test_without_lending_only_guarantees_are_divided() -> None:
 @given(tree(3), NUMBERS)
 def test_no_slot_is_left_over_and_none_is_given_twice(root: Share, slots: float) -> None:
     got = entitlements(root, slots)
-    assert got["root"].total == min(slots, wanted(root))
+    assert got["root"].total == min(slots, root.wanted)
     for share in levels(root):
         total = got[share.name].total
         assert 0 <= got[share.name].guaranteed <= total + 1e-6
-        assert total <= wanted(share) + 1e-6
+        assert total <= share.wanted + 1e-6
         if share.inner:
             assert sum(got[inner.name].total for inner in share.inner) == pytest.approx(total)
 
@@ -87,7 +87,7 @@ def test_no_slot_is_left_over_and_none_is_given_twice(root: Share, slots: float)
 def test_guarantees_hold_where_they_fit(root: Share, slots: float) -> None:
     got = entitlements(root, slots, in_whole=False)
     for share in levels(root):
-        claims = [min(guaranteed(inner), wanted(inner)) for inner in share.inner]
+        claims = [min(inner.guaranteed, inner.wanted) for inner in share.inner]
         if sum(claims) <= got[share.name].total:
             assert [got[inner.name].guaranteed for inner in share.inner] == pytest.approx(claims)
 

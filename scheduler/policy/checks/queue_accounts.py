@@ -24,7 +24,7 @@ from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.checks.bookings import inside_booking
-from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, guaranteed, wanted
+from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements
 
 #: An account, and a GPU type or `ANY_GPU`.
 Key = tuple[str, str]
@@ -163,12 +163,12 @@ class Accounts:
         guarantees = dict(queue.guarantee) if queue is not None else {}
         guarantee: float | None = guarantees.get(gpu_type, None if below else 0.0)
         if gpu_type not in guarantees and ANY_GPU in guarantees:  # those inside have no more of a type than of any
-            guarantee = min(guarantees[ANY_GPU], sum(map(guaranteed, below)))
+            guarantee = min(guarantees[ANY_GPU], sum(each.guaranteed for each in below))
         elif gpu_type == ANY_GPU and guarantees:  # those of types are part of that of any, and may be more
             typed = sum(of_types[account, name].guaranteed for name in guarantees if name != ANY_GPU)
             guarantee = float(max(guarantees.get(ANY_GPU, 0), typed))
         if unread := queue is not None and not queue.readable:
-            guarantee = demand[account, gpu_type] + sum(map(wanted, below))
+            guarantee = demand[account, gpu_type] + sum(each.wanted for each in below)
         limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf
         weight = queue.weight if queue is not None else 1.0
         return Share(account, weight, guarantee, limit, demand[account, gpu_type], inner=below, kept=unread)

@@ -56,19 +56,24 @@ class Losses:
         shares, kind = self._shares, kind_of(counts)
         if self._draft.ledger.oversold or self._draft.holders_in(lane.own):
             return True
-        if any(slots and shares.depths_within(lane, slots, kind=k, guaranteed=True) for k, slots in enumerate(counts)):
-            return True
+        for k, slots in enumerate(counts):
+            if slots and slots <= max(shares.most_within(lane, kind=k, guaranteed=True)):
+                return True
         wanted = counts[0] - self._free_soon(kind) - self._own_slots(lane.own, kind, importance)
-        return wanted <= self._others(lane, shares.depths_within(lane, counts[0]), kind)
+        return wanted <= self._others(lane, counts[0], kind)
 
-    def _others(self, lane: Lane, depths: frozenset[int], kind: int) -> int:
-        """Slots that lanes which share one of these numbers of levels with this one could lose.
+    def _others(self, lane: Lane, slots: int, kind: int) -> int:
+        """Slots that lanes could lose at whose cost this one may have so many slots more.
 
-        Its own accounts there hold less than they are entitled to, and so could lose none.
+        Its own accounts hold less there than they are entitled to, and so could lose none.
         """
-        self._bound_all(self._changes.news() & self._above.keys())
-        around = (_ALL, *lane.path)
-        return sum(self._inside[around[depth]][kind] for depth in depths if around[depth] in self._inside)
+        if changed := self._changes.news():
+            self._bound_all(changed & self._above.keys())
+        total, inside = 0, self._inside
+        for account, most in zip((_ALL, *lane.path), self._shares.most_within(lane), strict=False):
+            if slots <= most and account in inside:
+                total += inside[account][kind]
+        return total
 
     def _bound_all(self, accounts: Iterable[str]) -> None:
         """Bound each of these, those inside others first: their names begin with the names of those around them."""

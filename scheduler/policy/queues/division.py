@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from scheduler.model.queue import ANY_GPU, ROOT, Queue
-from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, guaranteed, whole_below
+from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, whole_below
 from scheduler.policy.queues.tree import Lane, Tree
 
 #: Slots that jobs hold or wait for, by account and kind.
@@ -26,7 +26,8 @@ def divided_among(
     Of all slots, guarantees and what is lent; of one GPU type, guarantees alone. Queues whose jobs want nothing, as
     those on oversold slots, are entitled to nothing, and what is guaranteed to them is nobody's.
     """
-    none = (Entitlement(0.0, 0.0),) * len(tree.kinds)
+    nothing = Entitlement(0.0, 0.0)
+    none = (nothing,) * len(tree.kinds)
     inner: dict[str, dict[str, None]] = {}
     first_of: dict[str, int] = {}
     for lane, number in first.items():
@@ -41,7 +42,7 @@ def divided_among(
         root = _Shares(tree, kind, inner, demand, held, used, first_of, exact).of(ROOT)
         exact[kind] = entitlements(root, max(slots[kind], 0.0), lends=kind == 0, in_whole=False)
         each[kind] = whole_below(root, exact[kind])
-    found = {account: tuple(kind[account] for kind in each) for account in each[0]}
+    found = {account: tuple(kind.get(account, nothing) for kind in each) for account in each[0]}
     return dict.fromkeys((account for lane in first for account in lane.path), none) | found
 
 
@@ -61,7 +62,8 @@ class _Shares(NamedTuple):
     def of(self, account: str) -> Share:
         """The share of an account, with those inside it."""
         queue, name = self.tree.queue(account), self.tree.kinds[self.kind]
-        below = [self.of(each) for each in self.inner.get(account, ())]
+        inner = self.inner.get(account, ()) if self.tree.divides(account, self.kind) else ()
+        below = [self.of(each) for each in inner]
         wanted, held = (float(tally[account][self.kind]) if account in tally else 0.0 for tally in self[3:5])
         guarantee = self._guarantee(account, queue, below) if queue is not None else None
         if unread := queue is not None and not queue.readable:
@@ -80,7 +82,7 @@ class _Shares(NamedTuple):
         """
         promised, name = dict(queue.guarantee), self.tree.kinds[self.kind]
         if self.kind and name not in promised and ANY_GPU in promised:
-            return min(float(promised[ANY_GPU]), sum(map(guaranteed, below)))
+            return min(float(promised[ANY_GPU]), sum(each.guaranteed for each in below))
         if self.kind or not promised:
             found = promised.get(name)
             return None if found is None else float(found)

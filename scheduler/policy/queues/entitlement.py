@@ -12,11 +12,11 @@ then to whom has used less.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Share:
     """What one queue may claim, in slots of one kind, and the queues inside it."""
 
@@ -36,6 +36,16 @@ class Share:
     inner: "Sequence[Share]" = ()
     #: Whether its guarantee does not shrink beside those of its siblings.
     kept: bool = False
+    #: Slots that it could use, with its inner queues, within its limit.
+    wanted: float = field(init=False)
+    #: Its guarantee, else that of its inner queues together.
+    guaranteed: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        inner = self.inner
+        self.wanted = min(self.limit, sum(each.wanted for each in inner) if inner else self.demand)
+        guarantee = self.guarantee
+        self.guaranteed = sum(each.guaranteed for each in inner) if guarantee is None else guarantee
 
 
 class Entitlement(NamedTuple):
@@ -50,7 +60,7 @@ def entitlements(root: Share, slots: float, *, lends: bool = True, in_whole: boo
 
     Without `lends`, nothing is divided beyond guarantees. Without `in_whole`, fractions of a slot are kept.
     """
-    total = min(slots, wanted(root))
+    total = min(slots, root.wanted)
     found = {root.name: Entitlement(total, total)}
     _divide_below(root, total, lends, found)
     return whole_below(root, found) if in_whole else found
@@ -63,31 +73,21 @@ def whole_below(root: Share, exact: Mapping[str, Entitlement]) -> Mapping[str, E
     return found
 
 
-def wanted(share: Share) -> float:
-    """Slots that the queue could use, with its inner queues, within its limit."""
-    return min(share.limit, sum(map(wanted, share.inner)) if share.inner else share.demand)
-
-
-def guaranteed(share: Share) -> float:
-    """The guarantee of a queue: its own, else that of its inner queues together."""
-    return sum(map(guaranteed, share.inner)) if share.guarantee is None else share.guarantee
-
-
 def divided(slots: float, shares: Sequence[Share], *, lends: bool = True) -> list[Entitlement]:
     """The slots for each of these siblings; together no more than there are."""
-    claims = [min(guaranteed(share), wanted(share)) for share in shares]
+    claims = [min(share.guaranteed, share.wanted) for share in shares]
     if sum(claims) > slots:
         keeps = [claim if share.kept else 0.0 for share, claim in zip(shares, claims, strict=True)]
         first = filled(slots, keeps, keeps)
         others = [claim - keep for claim, keep in zip(claims, keeps, strict=True)]
-        cut = filled(slots - sum(first), [guaranteed(share) for share in shares], others)
+        cut = filled(slots - sum(first), [share.guaranteed for share in shares], others)
         return [Entitlement(a + b, a + b) for a, b in zip(first, cut, strict=True)]
     if not lends:
         return [Entitlement(claim, claim) for claim in claims]
     lent = filled(
         slots - sum(claims),
         [share.weight for share in shares],
-        [wanted(share) - claim for share, claim in zip(shares, claims, strict=True)],
+        [share.wanted - claim for share, claim in zip(shares, claims, strict=True)],
     )
     return [Entitlement(claim, claim + more) for claim, more in zip(claims, lent, strict=True)]
 

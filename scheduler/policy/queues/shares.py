@@ -1,6 +1,7 @@
 """What each account holds in a draft, against what it is entitled and limited to."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -109,8 +110,8 @@ class Shares:
         self._leaving = dict(standing.leaving)
         self._pinned = dict(standing.pinned)
         self._none: Counts = (0,) * len(self.tree.kinds)
-        #: What `most_within` found since slots changed last.
-        self._most_within: dict[tuple[Lane, int, bool], tuple[float, ...]] = {}
+        #: What `most_within` found since slots changed last in the same queue of the first level.
+        self._most_within = defaultdict[str, dict[tuple[Lane, int, bool], tuple[float, ...]]](dict)
         #: Accounts whose held slots changed, in the order in which they did.
         self._changed: list[str] = []
         #: By GPU type: accounts that lack some of a guarantee.
@@ -139,7 +140,8 @@ class Shares:
         """Count this many slots by kind as held by a job of the lane, or with sign -1 as held no more."""
         add_to(self._held, lane.accounts, counts, sign)
         self._changed += lane.path
-        self._most_within.clear()
+        if lane.path:
+            self._most_within[lane.path[0]].clear()
         if pinned:
             add_to(self._pinned, lane.accounts, counts, sign)
 
@@ -189,10 +191,12 @@ class Shares:
         Its account at that depth stays inside its guarantee, or inside all that it is entitled to; those below it stay
         inside what they are entitled to, so that none of them borrows from its own siblings.
         """
-        key = (lane, kind, guaranteed)
-        found = self._most_within.get(key)
+        if not lane.path:
+            return ()
+        known, key = self._most_within[lane.path[0]], (lane, kind, guaranteed)
+        found = known.get(key)
         if found is None:
-            found = self._most_within[key] = self._find_most_within(lane, kind, guaranteed)
+            found = known[key] = self._find_most_within(lane, kind, guaranteed)
         return found
 
     def _find_most_within(self, lane: Lane, kind: int, guaranteed: bool) -> tuple[float, ...]:
@@ -239,6 +243,14 @@ class Shares:
         return not self.is_closed(lane) and all(
             quota.slots <= 0 for quota in self._beyond_limits(lane, counts, self._leaving)
         )
+
+    def left(self, lane: Lane) -> float:
+        """Slots, of whatever type, that no limit keeps the lane from having at once; none where it is closed."""
+        if self.is_closed(lane):
+            return 0.0
+        leaving = self._leaving
+        below = (limit.slots - self._of_limit(limit.account, limit.kind, leaving) for limit in lane.limits)
+        return min(below, default=math.inf)
 
     def replaces(self, lane: Lane, counts: Counts) -> bool:
         """Whether limits let the lane have this many slots once it has given up as many."""

@@ -92,6 +92,8 @@ class Tree:
         #: Kinds of slots that are counted: all, and those of each GPU type that a queue names.
         named = {kind for queue in queues.values() for kind, _ in (*queue.guarantee, *queue.limit)}
         self.kinds: tuple[str, ...] = (ANY_GPU, *sorted(named - {ANY_GPU}))
+        #: By kind: queues that guarantee or limit slots of it, or that cannot be read, and all queues around these.
+        self._naming = [self._named_in(kind) for kind in self.kinds]
 
     def __bool__(self) -> bool:
         """Whether there is any queue."""
@@ -137,6 +139,10 @@ class Tree:
         queue = self._queues.get(account)
         return queue.weight if queue is not None else 1.0
 
+    def divides(self, account: str, kind: int) -> bool:
+        """Whether slots of the kind are divided inside the account: of a GPU type only where a queue names it."""
+        return kind == 0 or account in self._naming[kind]
+
     def queue(self, account: str) -> Queue | None:
         """The queue of the account; None: it is that of a user, or of some jobs of a queue."""
         return self._queues.get(account)
@@ -159,6 +165,12 @@ class Tree:
             return promised[name]
         inner = sum(self._guaranteed_of(each, name) for each in self._inner.get(queue.path, ()))
         return min(promised.get(ANY_GPU, math.inf), inner)
+
+    def _named_in(self, kind: str) -> set[str]:
+        """Queues that name the kind, or that cannot be read, and all around these."""
+        queues = self._queues.values()
+        named = (each for each in queues if not each.readable or kind in dict((*each.guarantee, *each.limit)))
+        return {ROOT, *(path for queue in named for path in ancestry(queue.path))}
 
     def _lane(self, path: tuple[str, ...], of_user: tuple[str, ...]) -> Lane:
         """The lane with this path, whose user is limited in these accounts."""

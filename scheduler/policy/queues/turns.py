@@ -1,6 +1,7 @@
 """Whose turn it is among queues: of those that have something to be served, the one that holds least of its part."""
 
 import heapq
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from scheduler.policy.queues.shares import Counts, Shares
@@ -13,7 +14,7 @@ Turn = tuple[tuple[tuple[float, float], ...], int]
 FIRST: Turn = ((), 0)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Account:
     """An account with something to be served, and the accounts inside it that have."""
 
@@ -39,6 +40,9 @@ class Turns:
         #: Queues with something to be served, by their own accounts.
         self._queues: set[str] = set()
         self._changes = shares.changes() if shares is not None else None
+        #: Accounts of which the turn may not be what it was.
+        self._stale: set[_Account] = set()
+        self._first: tuple[Turn, str] | None = None
 
     def put(self, lane: Lane, asked: Counts) -> None:
         """The next job to be served of the lane asks for this; see `Standing.asked`."""
@@ -46,31 +50,42 @@ class Turns:
         if lane.own not in self._queues or account.asked != asked:
             self._queues.add(lane.own)
             account.asked = asked
-            self._update(account)
+            self._stale.add(account)
 
     def remove(self, own: str) -> None:
         """No job of the queue with this account is left to be served."""
         self._queues.remove(own)
-        self._update(self._accounts[own])
+        self._stale.add(self._accounts[own])
 
     def first(self) -> tuple[Turn, str] | None:
         """The turn of the queue that is next, and its own account; None: none is left."""
-        self._follow()
+        if self._changes is not None:
+            self._stale.update(filter(None, map(self._accounts.get, self._changes.news())))
+        if self._stale:
+            self._follow()
+            self._first = self._find_first()
+        return self._first
+
+    def _find_first(self) -> tuple[Turn, str] | None:
         account = self._root
         while account is self._root or account.name not in self._queues:
             inner = self._first_in(account)
             if inner is None:
                 return None
             account = inner
-        assert self._root.inside, "there is one"
         return self._root.inside[0][0], account.name
 
     def _follow(self) -> None:
-        """Bring the turns of queues up to date whose slots changed."""
-        names = self._changes.news() if self._changes is not None else ()
-        # whatever changed what an account holds changed that of all around it
-        for account in sorted(filter(None, map(self._accounts.get, names)), key=lambda account: -account.depth):
-            self._note(account)
+        """Bring stale turns up to date, those inside others first: the first inside an account is part of its own."""
+        by_depth = defaultdict[int, set[_Account]](set)
+        for account in self._stale:
+            by_depth[account.depth].add(account)
+        self._stale.clear()
+        for depth in range(max(by_depth), 0, -1):
+            for account in by_depth[depth]:
+                self._note(account)
+                assert account.above is not None, "only the root is above all"
+                by_depth[depth - 1].add(account.above)
 
     def _account(self, lane: Lane) -> _Account:
         above = self._root
@@ -80,13 +95,6 @@ class Turns:
                 account = self._accounts[name] = _Account(name, above, above.depth + 1)
             above = account
         return above
-
-    def _update(self, account: _Account) -> None:
-        """Note the account's turn, and those around it."""
-        each: _Account | None = account
-        while each is not None and each is not self._root:
-            self._note(each)
-            each = each.above
 
     def _note(self, account: _Account) -> None:
         turn = self._turn(account)

@@ -5,7 +5,7 @@ form a row: where nothing is open for one of them, the rest of the row is skippe
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -83,7 +83,8 @@ class GrowthRound:
         self._gained: dict[JobId, Candidate] = {}
         for peers in draft.snapshot.peers:
             self._peers.setdefault(peers.lane.own, []).append(peers)
-            self._turns.put(peers.lane, draft.asked(peers.shape, peers.shape.slots))
+            if peers.growers:
+                self._turns.put(peers.lane, draft.asked(peers.shape, peers.shape.slots))
 
     @property
     def _head_reservation(self) -> HeadReservation | None:
@@ -147,7 +148,7 @@ class GrowthRound:
 
     def _all_heads(self, queue: str) -> list[Head]:
         heads = self._starting_heads(self._newcomers.get(queue, ()))
-        for peers in self._peers.get(queue, ()):
+        for peers in self.peers_in(queue):
             if peers.growers and self._open(peers):
                 heads.append((peers.growers[0], Row(peers)))
         heapq.heapify(heads)
@@ -160,6 +161,10 @@ class GrowthRound:
             if candidate is not None and candidate.wants_more:
                 heads.append((candidate.rank, candidate))
         return heads
+
+    def peers_in(self, queue: str) -> Sequence[Peers]:
+        """Running jobs of the queue with this own account, by kind."""
+        return self._peers.get(queue, ())
 
     @property
     def sizes(self) -> dict[JobId, int]:
@@ -236,6 +241,8 @@ class GrowthRound:
 
     def _open(self, peers: Peers) -> bool:
         """Whether any of the peers could get a slot; within the headroom, where the blocked job bounds all of them."""
+        if not self._has_open(peers):
+            return self._draft.may_reclaim(peers.lane)
         head_reservation = self._head_reservation
         bound_all = (
             head_reservation is not None

@@ -53,8 +53,8 @@ class Rivals:
     def _growers(self) -> list[tuple[GrowthRank, FeasibleNodes, Group]]:
         """The first grower of each other kind, where its nodes are, and their group."""
         draft, found = self._draft, list[tuple[GrowthRank, FeasibleNodes, Group]]()
-        for peers in draft.snapshot.peers:
-            if peers is not self._peers and peers.lane.own == self._peers.lane.own:
+        for peers in self._growth_round.peers_in(self._peers.lane.own):
+            if peers is not self._peers:
                 ranks = (rank for rank in peers.growers if self._may_grow(draft.world.active[rank[-1]], peers.group))
                 if (first := next(ranks, None)) is not None:
                     found.append((first, draft.places.feasible(peers.shape), peers.group))
@@ -65,10 +65,9 @@ class Rivals:
 
     def _waiting(self) -> Iterator[Job]:
         """Of each class of waiting jobs the one that a blocked job bounds least."""
-        draft, waiting = self._draft, self._draft.snapshot.waiting_jobs
-        last = (draft.world.queued[job_class.ranks[-1][-1]] for job_class in waiting.job_classes)
-        for job in (*waiting.singles.values(), *last):
-            if draft.lane(job).own != self._peers.lane.own or job.id in draft.starts or job.id in draft.holding:
+        draft, head_reservation = self._draft, self._head_reservation
+        for job in draft.last_waiting_in(self._peers.lane.own):
+            if job.id in draft.starts or job.id in draft.holding:
                 continue
-            if self._head_reservation is None or self._head_reservation.bounds(draft, job) is None:
+            if head_reservation is None or head_reservation.bounds(draft, job) is None:
                 yield job

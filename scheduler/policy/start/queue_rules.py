@@ -8,7 +8,7 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.policy.capacity.barred_nodes import barred_from, barred_of
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.pools import shapes_of
+from scheduler.policy.capacity.pools import shapes_of, slots_to_start
 from scheduler.policy.capacity.request import Request, request_of
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Counts, Quota, Shares
@@ -33,7 +33,7 @@ class QueueRules:
 
     def why_not(self, job: Job) -> WaitReason | None:
         """The rule that keeps the job from starting unless jobs of its own queues leave; None: there is none."""
-        if self.without_limit(self._draft.lane(job)):
+        if self.has_room_for(self._draft.lane(job), slots_to_start(job)):
             return None if job.spec.preemptible else self.why_never(job)
         reason = self.why_never(job) or next((quota.reason for quota in self.lacking(job)), None)
         if reason is None and self._any_type(job):
@@ -46,6 +46,10 @@ class QueueRules:
     def without_limit(self, lane: Lane) -> bool:
         """Whether the queues of a lane get all that they ask for, as far as there is any."""
         return self._shares is None or not (lane.limits or self._shares.is_closed(lane))
+
+    def has_room_for(self, lane: Lane, slots: int) -> bool:
+        """Whether limits let the lane have this many more slots at once, of whatever type."""
+        return self._shares is None or slots <= self._shares.left(lane)
 
     def has_room(self, job: Job) -> bool:
         """Whether limits let the job start at once."""

@@ -126,7 +126,8 @@ class Starts:
         left = (job for job in self.left if job.id not in self.draft.holding)
 
         def never(job_class: JobClass) -> WaitReason | None:
-            if job_class.preemptible and self._rules.without_limit(job_class.lane):
+            slots = job_class.min_workers * job_class.shape.slots
+            if job_class.preemptible and self._rules.has_room_for(job_class.lane, slots):
                 return self._impossible.get(job_class)
             return self._impossible.get(job_class) or self._rules.why_not(self._member(job_class, 0))
 
