@@ -216,20 +216,22 @@ class Draft:
         lower = [holder for queue in queues for holder in self.holders_in(queue) if holder.priority < priority]
         return self.order.queue(holder for holder in lower if self.order.more_important(job, holder))[::-1]
 
-    def carried(self) -> Iterator[list[Job]]:
-        """Waiting jobs that have what was reserved for them before this draft, by queue."""
-        for jobs in self._reserved.values():
-            carried = [job for job in jobs if self.holding.get(job.id) is self._held_before[job.id]]
-            if carried:
-                yield carried
+    def carried_in(self, lane: Lane) -> Iterator[Job]:
+        """Waiting jobs of the lane that have what was reserved for them before this draft."""
+        return (job for job in self._reserved[lane] if self.holding.get(job.id) is self._held_before[job.id])
+
+    @property
+    def reserving(self) -> Iterable[Lane]:
+        """Lanes with jobs for which something was reserved before this draft."""
+        return self._reserved.keys()
 
     @cached_property
-    def _reserved(self) -> dict[str, list[Job]]:
-        found: defaultdict[str, list[Job]] = defaultdict(list)
+    def _reserved(self) -> dict[Lane, list[Job]]:
+        found: defaultdict[Lane, list[Job]] = defaultdict(list)
         for job_id in self.world.reserved:
             if job_id in self.world.queued:
                 job = self.world.reserved[job_id]
-                found[self.lane(job).own].append(job)
+                found[self.lane(job)].append(job)
         return found
 
     def holders_in(self, own: str) -> Iterable[Job]:

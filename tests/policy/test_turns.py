@@ -98,7 +98,7 @@ def test_without_queues_all_jobs_have_one_turn() -> None:
 def test_queues_without_hope_are_passed_by_and_nothing_of_the_plan_changes(c: Cluster) -> None:
     world = c.world()
     made = c.plan()
-    with patch.object(Hopes, "any", lambda *_: True), patch.object(Parked, "with_hope", all_parked):
+    with patch.object(Hopes, "of", lambda *_: True), patch.object(Parked, "with_hope", all_parked):
         assert decisions(c.plan()) == decisions(made), world
 
 

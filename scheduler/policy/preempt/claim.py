@@ -85,10 +85,9 @@ class Claim:
 
     def _find_holders(self) -> Iterator[Job]:
         kinds = range(len(self._shares.tree.kinds))
-        for holders in self._draft.carried():
-            lane = self._draft.lane(holders[0])
+        for lane in self._draft.reserving:
             if any(self._shares.beyond(lane.own, kind) >= 1.0 for kind in kinds) and self._part(lane):
-                yield from holders
+                yield from self._draft.carried_in(lane)
 
     def victims(self, by_lane: LaneTable, useful: Bools, *, shrinkable: bool, most: int | None = None) -> VictimOrder:
         """Victims in other queues, those of the queue with most of its entitlement first.

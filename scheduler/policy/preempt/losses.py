@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,16 @@ from scheduler.policy.snapshot.victim_table import surplus
 
 #: Stands for all queues: the account around those of the first level.
 _ALL = ""
+
+
+class _Reach(NamedTuple):
+    """What a lane may take."""
+
+    #: By kind, the most slots that it may have by stopping jobs for a guarantee; empty: none.
+    guaranteed: list[float]
+    #: The most slots that it may have at the cost of others that are inside one account, and what these could lose by
+    #: kind. Its own accounts hold less there than they are entitled to, and so could lose none.
+    others: list[tuple[float, list[int]]]
 
 
 class Losses:
@@ -40,6 +51,8 @@ class Losses:
         #: Slots that those directly inside an account could lose, and what it could lose itself.
         self._inside: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(self._kinds))
         self._most: dict[str, list[int]] = {}
+        #: What lanes may take, since slots changed last.
+        self._reaches: dict[Lane, _Reach] = {}
         self._free: list[int] = []
         #: How much of the ledger's changes was read then.
         self._read = -1
@@ -53,27 +66,30 @@ class Losses:
         `importance`: its effective priority. Always, where it may stop jobs for a guarantee, or jobs of its queue hold
         reservations, or slots are shared.
         """
-        shares, kind = self._shares, kind_of(counts)
         if self._draft.ledger.oversold or self._draft.holders_in(lane.own):
             return True
-        for k, slots in enumerate(counts):
-            if slots and slots <= max(shares.most_within(lane, kind=k, guaranteed=True)):
-                return True
-        wanted = counts[0] - self._free_soon(kind) - self._own_slots(lane.own, kind, importance)
-        return wanted <= self._others(lane, counts[0], kind)
+        reach, kind = self._reach_of(lane), kind_of(counts)
+        if any(slots and slots <= most for slots, most in zip(counts, reach.guaranteed, strict=False)):
+            return True
+        lacking = counts[0] - self._free_soon(kind) - self._own_slots(lane.own, kind, importance)
+        for most, slots in reach.others:
+            if counts[0] <= most:
+                lacking -= slots[kind]
+        return lacking <= 0
 
-    def _others(self, lane: Lane, slots: int, kind: int) -> int:
-        """Slots that lanes could lose at whose cost this one may have so many slots more.
-
-        Its own accounts hold less there than they are entitled to, and so could lose none.
-        """
+    def _reach_of(self, lane: Lane) -> _Reach:
+        """What the lane may take, as accounts are now."""
         if changed := self._changes.news():
+            self._reaches.clear()
             self._bound_all(changed & self._above.keys())
-        total, inside = 0, self._inside
-        for account, most in zip((_ALL, *lane.path), self._shares.most_within(lane), strict=False):
-            if slots <= most and account in inside:
-                total += inside[account][kind]
-        return total
+        reach = self._reaches.get(lane)
+        if reach is None:
+            shares = self._shares
+            guaranteed = [max(shares.most_within(lane, kind=kind, guaranteed=True)) for kind in self._kinds]
+            around, inside = zip(shares.most_within(lane), (_ALL, *lane.path), strict=False), self._inside
+            others = [(most, inside[account]) for most, account in around if most >= 1 and account in inside]
+            reach = self._reaches[lane] = _Reach(guaranteed if max(guaranteed) >= 1 else [], others)
+        return reach
 
     def _bound_all(self, accounts: Iterable[str]) -> None:
         """Bound each of these, those inside others first: their names begin with the names of those around them."""

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import add
 from typing import NamedTuple, TypeVar
 
 from scheduler.model.job_state import WaitReason
@@ -18,6 +19,7 @@ K = TypeVar("K")
 Counts = tuple[int, ...]
 #: Accounts differ by whole slots: what sums of floats leave over is nothing.
 _EPSILON = 1e-6
+_NOTHING = Entitlement(0.0, 0.0)
 
 
 class Quota(NamedTuple):
@@ -79,7 +81,7 @@ class Standing:
 
     def typed(self, gpu_type: str | None, slots: int) -> Counts:
         """This many slots of nodes of this GPU type, by kind."""
-        return tuple(slots if k == 0 or name == gpu_type else 0 for k, name in enumerate(self.tree.kinds))
+        return _typed(self.tree.kinds, gpu_type, slots)
 
     def asked(self, gpu_type: str | None, slots: int) -> Counts:
         """This many slots of each kind that they may be of, asked for by a job which names this GPU type or none."""
@@ -200,14 +202,14 @@ class Shares:
         return found
 
     def _find_most_within(self, lane: Lane, kind: int, guaranteed: bool) -> tuple[float, ...]:
-        most, below = list[float](), math.inf
+        most, below, nothing = list[float](), math.inf, (_NOTHING,) * len(self._none)
         for account in reversed(lane.path):
-            entitled = self._entitlement(account, kind)
-            part = entitled.guaranteed if guaranteed else entitled.total
+            entitled, held = self._entitled.get(account, nothing), self._held.get(account, self._none)
+            part = entitled[kind].guaranteed if guaranteed else entitled[kind].total
             if guaranteed and not kind and self.tree.guarantees_types_only(account):
                 part = -math.inf
-            most.append(min(part + _EPSILON - self.held(account)[kind], below))
-            below = min(below, self._entitlement(account, 0).total + _EPSILON - self.held(account)[0])
+            most.append(min(part + _EPSILON - held[kind], below))
+            below = min(below, entitled[0].total + _EPSILON - held[0])
         return tuple(reversed(most))
 
     def lacks(self, lane: Lane) -> bool:
@@ -318,7 +320,12 @@ class Shares:
 
     def _entitlement(self, account: str, kind: int) -> Entitlement:
         found = self._entitled.get(account)
-        return found[kind] if found is not None else Entitlement(0.0, 0.0)
+        return found[kind] if found is not None else _NOTHING
+
+
+@lru_cache(maxsize=4096)
+def _typed(kinds: tuple[str, ...], gpu_type: str | None, slots: int) -> Counts:
+    return tuple(slots if k == 0 or name == gpu_type else 0 for k, name in enumerate(kinds))
 
 
 @lru_cache(maxsize=4096)
@@ -328,9 +335,10 @@ def _asked(kinds: tuple[str, ...], gpu_type: str | None, slots: int) -> Counts:
 
 def add_to(tally: dict[K, Counts], keys: Iterable[K], counts: Counts, sign: int = 1) -> None:
     """Add these slots to each of the sums, or with sign -1 subtract them."""
+    more = counts if sign == 1 else tuple(sign * slots for slots in counts)
     for key in keys:
-        before = tally.get(key, (0,) * len(counts))
-        tally[key] = tuple(a + sign * b for a, b in zip(before, counts, strict=True))
+        before = tally.get(key)
+        tally[key] = more if before is None else tuple(map(add, before, more))
 
 
 def kind_of(counts: Counts) -> int:

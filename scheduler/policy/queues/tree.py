@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scheduler import bounds
@@ -41,11 +41,11 @@ class Lane:
     limits: tuple[Limit, ...] = ()
     #: Accounts of its path that are queues with a guarantee.
     guaranteed: tuple[str, ...] = ()
+    #: The last account of its path; empty for jobs above all queues.
+    own: str = field(init=False)
 
-    @property
-    def own(self) -> str:
-        """The last account of its path; empty for jobs above all queues."""
-        return self.path[-1] if self.path else ""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "own", self.path[-1] if self.path else "")
 
     def inside(self, queues: frozenset[str]) -> bool:
         """Whether it is inside one of these queues."""

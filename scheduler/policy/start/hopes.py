@@ -1,7 +1,6 @@
-"""Whether any job of a queue could start now, judged for all of its job classes at once."""
+"""Whether any job of a class could start now, judged for all of them at once."""
 
 import math
-from collections.abc import Collection
 from functools import cached_property
 
 from scheduler.model.job import Job
@@ -17,7 +16,7 @@ from scheduler.policy.snapshot.waiting_jobs import JobClass
 
 
 class Hopes:
-    """What a draft holds out to queues, so that most of them are passed by without a look at each of their jobs."""
+    """What a draft holds out to job classes, so that most of them are passed by without a look at their jobs."""
 
     def __init__(self, draft: Draft, victims: Victims) -> None:
         self._draft = draft
@@ -26,15 +25,15 @@ class Hopes:
         self._room: dict[tuple[WorkerShape, int], bool] = {}
         self._read = 0
 
-    def any(self, job_classes: Collection[JobClass], importance: float) -> bool:
-        """Whether a job of these classes of one queue might find room, or take it from others.
+    def of(self, job_class: JobClass, importance: float) -> bool:
+        """Whether a job of this class might find room, or take it from others.
 
-        `importance`: the effective priority of the most important one.
+        `importance`: the effective priority of the first of them.
         """
-        lane = next(iter(job_classes)).lane
-        if lane is TOP or self._draft.holders_in(lane.own) or any(map(self._finds_room, job_classes)):
+        lane = job_class.lane
+        if lane is TOP or self._draft.holders_in(lane.own) or self._finds_room(job_class):
             return True
-        return self._may_take(job_classes, importance) and self._draft.may_take()
+        return self._may_take(job_class, importance) and self._draft.may_take()
 
     def in_takings(self, job: Job) -> bool:
         """Whether others might give up enough for the job."""
@@ -72,13 +71,9 @@ class Hopes:
             self._room[wanted] = most >= job_class.min_workers
         return self._room[wanted]
 
-    def _may_take(self, job_classes: Collection[JobClass], importance: float) -> bool:
-        """Whether others might give up enough for the smallest of these."""
-        shares = self._draft.shares
+    def _may_take(self, job_class: JobClass, importance: float) -> bool:
+        """Whether others might give up enough for one of these."""
+        shares, shape = self._draft.shares, job_class.shape
         assert shares is not None, "these are in a queue"
-        least: dict[str | None, int] = {}
-        for each in job_classes:
-            slots, gpu_type = each.min_workers * each.shape.slots, each.shape.gpu_type
-            least[gpu_type] = min(least.get(gpu_type, slots), slots)
-        lane = next(iter(job_classes)).lane
-        return any(self._enough(lane, shares.standing.typed(*each), importance) for each in least.items())
+        counts = shares.standing.typed(shape.gpu_type, job_class.min_workers * shape.slots)
+        return self._enough(job_class.lane, counts, importance)

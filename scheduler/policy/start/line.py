@@ -3,7 +3,7 @@
 import heapq
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from scheduler.policy.capacity.pools import slots_to_start
 from scheduler.policy.draft import Draft
@@ -20,8 +20,8 @@ Head = tuple[Rank, int, JobClass | None]
 class Line:
     """Who is next; see the module's docstring."""
 
-    def __init__(self, draft: Draft, has_hope: Callable[[Collection[JobClass], float], bool]) -> None:
-        """`has_hope` tells whether any of these classes of a queue might start, the first by its effective priority."""
+    def __init__(self, draft: Draft, has_hope: Callable[[JobClass, float], bool]) -> None:
+        """`has_hope` tells whether any job of a class might start, the first by its effective priority."""
         self._draft = draft
         self._has_hope = has_hope
         #: By queue, as the own account of lanes; and the queues with any.
@@ -85,12 +85,10 @@ class Line:
         """Whether none of the queue's jobs has any hope; classes without hope are parked."""
         if queue in self._hopeful:
             return False
-        classes = [job_class for _, _, job_class in heads if job_class is not None]
-        any_hope = self._has_hope(classes, -heads[0][0][0]) if classes else False
         kept: list[Head] = []
         for head in heads:
             rank, k, job_class = head
-            if job_class is None or (any_hope and self._has_hope([job_class], -rank[0])):
+            if job_class is None or self._has_hope(job_class, -rank[0]):
                 kept.append(head)
             else:
                 self.park(job_class, k)

@@ -1,5 +1,6 @@
 """What limits and guarantees of its queues say about the start of a job."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -33,7 +34,7 @@ class QueueRules:
 
     def why_not(self, job: Job) -> WaitReason | None:
         """The rule that keeps the job from starting unless jobs of its own queues leave; None: there is none."""
-        if self.has_room_for(self._draft.lane(job), slots_to_start(job)):
+        if slots_to_start(job) <= self.left(self._draft.lane(job)):
             return None if job.spec.preemptible else self.why_never(job)
         reason = self.why_never(job) or next((quota.reason for quota in self.lacking(job)), None)
         if reason is None and self._any_type(job):
@@ -47,9 +48,9 @@ class QueueRules:
         """Whether the queues of a lane get all that they ask for, as far as there is any."""
         return self._shares is None or not (lane.limits or self._shares.is_closed(lane))
 
-    def has_room_for(self, lane: Lane, slots: int) -> bool:
-        """Whether limits let the lane have this many more slots at once, of whatever type."""
-        return self._shares is None or slots <= self._shares.left(lane)
+    def left(self, lane: Lane) -> float:
+        """Slots, of whatever type, that limits let the lane have at once."""
+        return math.inf if self._shares is None else self._shares.left(lane)
 
     def has_room(self, job: Job) -> bool:
         """Whether limits let the job start at once."""

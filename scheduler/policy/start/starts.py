@@ -9,8 +9,9 @@ job is.
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
@@ -99,15 +100,15 @@ class Starts:
         if self.draft.openings > openings:
             self._line.rejoin(rank)
 
-    def _has_hope(self, job_classes: Collection[JobClass], importance: float) -> bool:
-        """Whether the jobs of these classes have to be looked at; `importance`: the effective priority of the first.
+    def _has_hope(self, job_class: JobClass, importance: float) -> bool:
+        """Whether the jobs of this class have to be looked at; `importance`: the effective priority of the first.
 
         One that cannot be placed may become the blocked job, and others of its queue may be kept back by it.
         """
-        head_reservation, lane = self.head_reservation, next(iter(job_classes)).lane
-        if self._promises if head_reservation is None else head_reservation.among(lane):
+        head_reservation = self.head_reservation
+        if self._promises if head_reservation is None else head_reservation.among(job_class.lane):
             return True
-        return self.hopes.any(job_classes, importance)
+        return self.hopes.of(job_class, importance)
 
     def _first_heads(self) -> Iterator[tuple[Lane, Head]]:
         """Jobs that are looked at alone, and the first of each class that may start at all."""
@@ -124,10 +125,11 @@ class Starts:
     def explain(self) -> None:
         """Give every job that this pass left waiting its reason, judged by what the finished draft leaves."""
         left = (job for job in self.left if job.id not in self.draft.holding)
+        left_by_limits = cache(self._rules.left)
 
         def never(job_class: JobClass) -> WaitReason | None:
             slots = job_class.min_workers * job_class.shape.slots
-            if job_class.preemptible and self._rules.has_room_for(job_class.lane, slots):
+            if job_class.preemptible and slots <= left_by_limits(job_class.lane):
                 return self._impossible.get(job_class)
             return self._impossible.get(job_class) or self._rules.why_not(self._member(job_class, 0))
 

@@ -10,6 +10,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
+from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import Amount, pour_rows
@@ -41,16 +42,17 @@ def explain(
         if differs(job, said):
             waiting[job.id] = said
 
-    lacking: dict[Request, Waiting] = {}
+    lacking: dict[tuple[WorkerShape, int], Waiting] = {}
 
     def said_to(job_class: JobClass) -> Waiting:
         reason = never(job_class)
         if reason is not None:
             return Waiting(reason)
-        asked = request(job_class)
-        if asked not in lacking:
-            lacking[asked] = _reason(asked, keepers, head_reservation)
-        return lacking[asked]
+        asked = (job_class.shape, job_class.min_workers)
+        said = lacking.get(asked)
+        if said is None:
+            said = lacking[asked] = _reason(request(job_class), keepers, head_reservation)
+        return said
 
     _explain_job_classes(draft, said_to, waiting)
     draft.waiting = waiting
