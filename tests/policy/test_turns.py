@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.model.plan import Action, Plan, Reserve
+from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.queues.entitlement import Entitlement
 from scheduler.policy.queues.shares import Shares, Standing
 from scheduler.policy.queues.tree import TOP, Lane, Tree
@@ -99,6 +100,16 @@ def test_queues_without_hope_are_passed_by_and_nothing_of_the_plan_changes(c: Cl
     world = c.world()
     made = c.plan()
     with patch.object(Hopes, "of", lambda *_: True), patch.object(Parked, "with_hope", all_parked):
+        assert decisions(c.plan()) == decisions(made), world
+
+
+@given(queued_clusters())
+def test_victims_of_a_queue_that_cannot_be_enough_are_not_looked_for_and_nothing_of_the_plan_changes(
+    c: Cluster,
+) -> None:
+    world = c.world()
+    made = c.plan()
+    with patch.object(Victims, "reach_in_queue", lambda *_, **__: 10**9):
         assert decisions(c.plan()) == decisions(made), world
 
 

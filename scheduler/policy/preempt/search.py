@@ -117,9 +117,10 @@ def _ways_by_importance(taker: Taker) -> Iterator[Attempt]:
     """From less important jobs of its queue workers above minimums, then all."""
     _, job, request, victims, headroom, _ = taker
     feasible, count = request.workers
-    if victims.reach(job, feasible, headroom) < count:
+    held = _by_importance(taker)
+    if victims.reach(job, feasible, headroom) < count or not (held or _may_have_of_queue(taker)):
         return
-    held, shrinkable = _by_importance(taker), victims.of(job, shrinkable=True)
+    shrinkable = victims.of(job, shrinkable=True)
     yield Attempt(held, partial(_take_in_turn, victim_order=shrinkable), shrinkable)
     yield Attempt(held, partial(_take_by_node, victim_order=shrinkable), shrinkable)
     everything = victims.of(job)
@@ -130,12 +131,22 @@ def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
     """From equals, too, workers above minimums; then all from less important jobs besides."""
     _, job, request, victims, headroom, _ = taker
     feasible, count = request.workers
-    if victims.reach_with_equals(job, feasible, headroom) >= count:
-        held, donors = _by_importance(taker), victims.with_equals(job, shrinkable=True)
+    held = _by_importance(taker)
+    enough = victims.reach_with_equals(job, feasible, headroom) >= count
+    if enough and (held or _may_have_of_queue(taker, with_equals=True)):
+        donors = victims.with_equals(job, shrinkable=True)
         yield Attempt(held, partial(_take_in_turn, victim_order=donors), donors)
         yield Attempt(held, partial(_take_by_node, victim_order=donors), donors)
         everything = victims.with_equals(job, shrinkable=False)
         yield Attempt(held, partial(_take_whole, victim_order=everything, shrinkable_order=donors), everything)
+
+
+def _may_have_of_queue(taker: Taker, *, with_equals: bool = False) -> bool:
+    """Whether jobs of its own queue might free enough; all jobs are in one where it is above all queues."""
+    _, job, request, victims, headroom, _ = taker
+    feasible, count = request.workers
+    own = taker.draft.lane(job) is not TOP
+    return not own or victims.reach_in_queue(job, feasible, headroom, with_equals=with_equals) >= count
 
 
 def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importance: bool = True) -> Iterator[Attempt]:

@@ -14,14 +14,14 @@ from scheduler.model.job import Job
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.capacity.request import Request
-from scheduler.policy.capacity.resources import Headroom, Rows
+from scheduler.policy.capacity.resources import Headroom, Rows, fit_in_rows, pour_rows
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.equal_donors import EqualDonors
 from scheduler.policy.preempt.fit_bounds import FitBounds
 from scheduler.policy.preempt.lanes import LaneTable
 from scheduler.policy.queues.tree import TOP
 from scheduler.policy.snapshot.peers import Peers
-from scheduler.policy.snapshot.taking import WHERE
+from scheduler.policy.snapshot.taking import AMOUNT, WHERE
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, surplus
 
 #: Number of bounds that are kept: the queue is served by priority.
@@ -145,6 +145,28 @@ class Victims:
     def reach(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """An upper bound on the workers that would fit if all less important jobs were taken."""
         return self._bounds_of(with_all, self._up_to(job), headroom, None).most(feasible)
+
+    def reach_in_queue(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None, *, with_equals: bool) -> int:
+        """An upper bound on the workers that would fit if less important jobs of its queue gave up all workers.
+
+        `with_equals`: and equals those above their minimum. Reservations do not count.
+        """
+        draft, table = self._draft, self._victim_table.table
+        if self.by_lane is None or draft.order.ages or draft.ledger.oversold:
+            return feasible.most_ready
+        lower = self.by_lane.in_queue(draft.lane(job).own) & (table["priority"] < job.priority)
+        pieces = self._victim_table.pieces_of(table[lower])[1]
+        if with_equals:
+            pieces = np.concatenate((pieces, self._victim_table.gifts_of(table[self._donors_of(job).records])))
+        pieces = pieces[feasible.mask[pieces[:, WHERE]]]
+        positions, which = np.unique(pieces[:, WHERE], return_inverse=True)
+        before = draft.ledger.rows_at(positions, View.SOON)
+        after = before.copy()
+        pour_rows(after, which, pieces[:, AMOUNT])
+        if headroom is not None:
+            before, after = (headroom.within(rows, positions) for rows in (before, after))
+        more = fit_in_rows(feasible.need, after) - fit_in_rows(feasible.need, before)
+        return feasible.fits(View.SOON, headroom).most() + int(more.sum())
 
     def reach_with_equals(self, job: Job, feasible: FeasibleNodes, headroom: Headroom | None) -> int:
         """The bound of `reach` if equals also gave workers above their minimum; 0 if they have none."""
