@@ -115,8 +115,6 @@ class Claim:
 
     def finds_any(self, by_lane: LaneTable, useful: Bools) -> bool:
         """Whether jobs of other queues have something that it may take; `useful`: see `victims`."""
-        if not self.depths:
-            return False
         shrinkable = not self.stops_for_a_guarantee and self._draft.settings.fair_stop_seconds is None
         gives = self._may_lose_any(by_lane, useful, *self._parts(by_lane), shrinkable=shrinkable)
         return bool(gives.any()) or next(self.reservations(), None) is not None

@@ -118,7 +118,7 @@ def _ways_by_importance(taker: Taker) -> Iterator[Attempt]:
     _, job, request, victims, headroom, _ = taker
     feasible, count = request.workers
     held = _by_importance(taker)
-    if victims.reach(job, feasible, headroom) < count or not (held or _may_have_of_queue(taker)):
+    if not (held or _may_have_of_queue(taker)) or victims.reach(job, feasible, headroom) < count:
         return
     shrinkable = victims.of(job, shrinkable=True)
     yield Attempt(held, partial(_take_in_turn, victim_order=shrinkable), shrinkable)
@@ -132,8 +132,9 @@ def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
     _, job, request, victims, headroom, _ = taker
     feasible, count = request.workers
     held = _by_importance(taker)
-    enough = victims.reach_with_equals(job, feasible, headroom) >= count
-    if enough and (held or _may_have_of_queue(taker, with_equals=True)):
+    if not (held or _may_have_of_queue(taker, with_equals=True)):
+        return
+    if victims.reach_with_equals(job, feasible, headroom) >= count:
         donors = victims.with_equals(job, shrinkable=True)
         yield Attempt(held, partial(_take_in_turn, victim_order=donors), donors)
         yield Attempt(held, partial(_take_by_node, victim_order=donors), donors)
@@ -157,11 +158,13 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
     draft, job, request, victims, *_ = taker
     promised_at = taker.promised_at
     feasible, count = request.workers
-    by_lane = victims.by_lane
+    by_lane, lane = victims.by_lane, draft.lane(job)
+    claim = Claim(draft, shares, lane, counts)
+    if not claim.depths:  # it is entitled to no more
+        yield from _ways_by_importance(taker) if by_importance else ()
+        return
     if by_lane is None or victims.reach(job, feasible, taker.bound) < count:
         return
-    lane = draft.lane(job)
-    claim = Claim(draft, shares, lane, counts)
     useful, together = victims.useful(request), by_importance and promised_at is None
     if promised_at is not None:
         useful &= victims.holding_beyond(promised_at)
