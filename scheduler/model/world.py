@@ -92,6 +92,8 @@ class World:
     held: Mapping[JobId, Job] = field(default_factory=dict)
     nodes: Mapping[NodeName, Node] = field(default_factory=dict)
     usage: Mapping[NodeName, NodeUsage] = field(default_factory=dict)
+    #: Slots, a mask per node, that more than one worker holds as its own.
+    held_again: Mapping[NodeName, int] = field(default_factory=dict)
     strays: Mapping[WorkerId, Stray] = field(default_factory=dict)
     crowded: Mapping[NodeName, Mapping[int, CrowdedSlot]] = field(default_factory=dict)
     #: What others hold of nodes, or what a node has no more, where it is anything.
@@ -213,7 +215,7 @@ class World:
 
         Two come to hold a slot where a row could not be read for a while, or a cluster is seen late.
         """
-        twice = {name: mask_of(usage.held_again) for name, usage in self.usage.items() if usage.held_again}
+        twice = dict(self.held_again)
         for stray in self.strays.values():
             again = 0 if stray.shared else self.usage.get(stray.node, NO_USAGE).slot_mask & mask_of(stray.slot_ids)
             if again and self.goes_on(stray):
@@ -243,6 +245,7 @@ class World:
         if changes.bookings:
             merged = {**bookings, **{booking.name: booking for booking in changes.bookings}}
             bookings = {name: each for name, each in merged.items() if each.state is not BookingState.OVER}
+        usage, held_again = _moved_usage(self, jobs.values())
         step = Touched(frozenset(jobs), gone.union(node.name for node in changes.nodes))
         return World(
             queued=_moved(self.queued, jobs, lambda job: job.state is JobState.QUEUED),
@@ -250,7 +253,8 @@ class World:
             active=_moved(self.active, jobs, lambda job: job.state.managed),
             held=_moved(self.held, jobs, lambda job: job.state is JobState.HELD),
             nodes=nodes,
-            usage=_moved_usage(self, jobs.values()),
+            usage=usage,
+            held_again=held_again,
             strays=self.strays,
             crowded=self.crowded,
             foreign=self.foreign,
@@ -346,8 +350,11 @@ def _is_unexplained(job: Job) -> bool:
     return job.state is JobState.QUEUED and job.wait_reason in (None, WaitReason.SUBMITTED)
 
 
-def _moved_usage(world: World, jobs: Iterable[Job]) -> Mapping[NodeName, NodeUsage]:
-    """Usage per node after these jobs changed: first what is gone is taken off, for others may be on its slots now."""
+def _moved_usage(world: World, jobs: Iterable[Job]) -> tuple[Mapping[NodeName, NodeUsage], Mapping[NodeName, int]]:
+    """Usage per node after these jobs changed, and `World.held_again`.
+
+    First what is gone is taken off, for others may be on its slots now.
+    """
     gone: list[Worker] = []
     come: list[Worker] = []
     for job in jobs:
@@ -359,7 +366,7 @@ def _moved_usage(world: World, jobs: Iterable[Job]) -> Mapping[NodeName, NodeUsa
             gone += (w for w in before if w.id not in new)
             come += (w for w in after if w.id not in old)
     if not gone and not come:
-        return world.usage
+        return world.usage, world.held_again
     usage = dict(world.usage)
     for worker in gone:
         left = usage[worker.node].minus(worker)
@@ -369,4 +376,5 @@ def _moved_usage(world: World, jobs: Iterable[Job]) -> Mapping[NodeName, NodeUsa
             del usage[worker.node]
     for worker in come:
         usage[worker.node] = usage.get(worker.node, NO_USAGE).plus(worker)
-    return usage
+    now = {name: mask_of(usage.get(name, NO_USAGE).held_again) for name in {worker.node for worker in (*gone, *come)}}
+    return usage, {name: mask for name, mask in {**world.held_again, **now}.items() if mask}

@@ -15,7 +15,7 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.checks.invariants import check_plan, check_world
 from scheduler.policy.planner import Planner, plan
-from tests.policy.worlds import CORDONED, NOW, Cluster, enact
+from tests.policy.worlds import ACTIVE, CORDONED, NOW, Cluster, enact
 
 
 def oversold(slots: int = 4, factor: float = 2.0, **fields: Any) -> Cluster:
@@ -306,11 +306,15 @@ def test_what_a_planner_remembers_of_shared_slots_never_changes_a_plan(c: Cluste
         assert made == plan(c.world(), c.now, c.settings)
         enact(c, made, slowly=data.draw(st.booleans()))
         node = data.draw(st.sampled_from(list(c.nodes.values())))
-        match data.draw(st.sampled_from(("time", "factor", "crowd", "calm"))):
+        match data.draw(st.sampled_from(("time", "factor", "cordon", "slots", "crowd", "calm"))):
             case "time":
                 c.now += 60.0
             case "factor":
                 c.nodes[node.name] = replace(node, oversell=data.draw(st.sampled_from((1.0, 2.0))))
+            case "cordon":
+                c.nodes[node.name] = replace(node, intent=ACTIVE if node.intent is CORDONED else CORDONED)
+            case "slots":
+                c.nodes[node.name] = replace(node, slots=data.draw(st.integers(1, 4)))
             case "crowd":
                 c.crowd(node.name, data.draw(st.integers(0, node.slots - 1)))
             case _:

@@ -15,13 +15,14 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.node import Node
 from scheduler.model.plan import StopJob
+from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.speed import after_report
 from scheduler.policy import draft
 from scheduler.policy.checks.plan import check_plan
 from scheduler.policy.planner import PREEMPTING_SECONDS_MAX, Planner, plan
 from tests.policy.drawn_queues import queued_clusters
 from tests.policy.drawn_worlds import clusters, random_fields
-from tests.policy.worlds import CORDONED, DOWN, DRAINING, Cluster, enact
+from tests.policy.worlds import CORDONED, DOWN, DRAINING, UP, Cluster, enact
 
 Happening = Callable[[st.DataObject, Cluster], None]
 
@@ -59,6 +60,16 @@ def test_a_planner_may_be_shown_any_world_and_any_moment() -> None:
     other = Cluster().node("b", 2).waiting(1, workers=(2, 2)).waiting(2, not_before=first.now + 5)
     for c, now in ((first, first.now), (other, first.now + 9), (first, first.now + 1), (other, first.now)):
         assert planner.plan(c.world(), now) == plan(c.world(), now, settings)
+
+
+def test_what_queues_want_follows_what_their_jobs_can_have() -> None:
+    c = Cluster().queue("mine").queue("other").node("a", 4).node("b", 4, health=DOWN)
+    c.running(1, {"a": 4}, workers=(1, 8), queue="other").waiting(2, workers=(6, 6), queue="mine")
+    planner = Planner(c.settings)
+    assert planner.plan(c.world(), c.now).shares == plan(c.world(), c.now, c.settings).shares
+    for node in (replace(c.nodes[NodeName("b")], health=UP), replace(c.nodes[NodeName("b")], slots=1)):
+        c.nodes[node.name] = node
+        assert planner.plan(c.world(), c.now) == plan(c.world(), c.now, c.settings)
 
 
 def _time_passes(data: st.DataObject, c: Cluster) -> None:
@@ -138,16 +149,42 @@ def _a_job_has_had_more(data: st.DataObject, c: Cluster) -> None:
 def _a_node_changes(data: st.DataObject, c: Cluster) -> None:
     node = data.draw(st.sampled_from(list(c.nodes.values())))
     fresh = Node(node.name, node.host, node.slots, gpu_type=node.gpu_type)
+    slot = data.draw(st.integers(0, node.slots - 1))
     changes: list[Node] = [
+        fresh,
         fresh,
         replace(node, intent=CORDONED),
         replace(node, intent=DRAINING),
         replace(node, health=DOWN),
+        replace(node, closed="by the cluster"),
+        replace(node, closed_slots=(ClosedSlot(slot, data.draw(st.sampled_from(SlotClosure))),)),
+        replace(node, slots=data.draw(st.integers(1, 6)), closed_slots=()),
+        replace(node, oversell=data.draw(st.sampled_from((1.0, 2.0)))),
+        replace(node, gpu_type=data.draw(st.sampled_from(("x", "y")))),
+        replace(node, labels=(("zone", "a"),)),
         replace(node, quarantines=node.quarantines + 1),
         Node(NodeName(f"new-{node.name}"), "host", 3, gpu_type=node.gpu_type),
     ]
     changed = data.draw(st.sampled_from(changes))
     c.nodes[changed.name] = changed
+
+
+def _a_node_is_gone(data: st.DataObject, c: Cluster) -> None:
+    used = {worker.node for job in c.jobs.values() for worker in job.all_workers} | {s.node for s in c.strays.values()}
+    unused = [name for name in c.nodes if name not in used]
+    if unused and len(c.nodes) > 1:
+        del c.nodes[data.draw(st.sampled_from(unused))]
+
+
+def _two_workers_hold_a_slot(data: st.DataObject, c: Cluster) -> None:
+    """As where a row could not be read for a while."""
+    here = [worker for job in c.jobs.values() for worker in job.workers]
+    pairs = [(a, b) for a, b in itertools.permutations(here, 2) if a.node == b.node and a.job_id != b.job_id]
+    if pairs:
+        worker, other = data.draw(st.sampled_from(pairs))
+        job, slot_ids = c.jobs[worker.job_id], other.slot_ids[: len(worker.slot_ids)]
+        workers = (replace(w, slot_ids=slot_ids) if w.id == worker.id else w for w in job.workers)
+        c.jobs[job.id] = replace(job, workers=tuple(workers))
 
 
 def _a_stray_is_seen_or_gone(data: st.DataObject, c: Cluster) -> None:
@@ -175,6 +212,9 @@ HAPPENINGS: tuple[Happening, ...] = (
     _a_job_reports,
     _a_job_has_had_more,
     _a_node_changes,
+    _a_node_changes,
+    _a_node_is_gone,
+    _two_workers_hold_a_slot,
     _a_stray_is_seen_or_gone,
 )
 

@@ -383,7 +383,9 @@ def _be_gone(cluster: Cluster) -> None:
             )
 
 
+UP = NodeHealth.UP
 DOWN = NodeHealth.DOWN
+ACTIVE = NodeIntent.ACTIVE
 CORDONED = NodeIntent.CORDONED
 DRAINING = NodeIntent.DRAINING
 QUARANTINED = NodeIntent.QUARANTINED

@@ -7,11 +7,13 @@ views that decisions use follow from them:
     open   usable now without touching a reservation: min(free, free + coming - held)
     soon   usable once the leaving workers are gone: free + coming - held
 
-The ledger covers only nodes that take new workers. Positions follow their names, so that every choice ends in a fixed
-tie-break; behind them come the shared halves of oversold nodes (`scheduler.policy.capacity.pools`).
+Every node has a position, and one that takes no new workers has nothing there: it keeps its place for the time when it
+does. Positions follow the names of nodes, so that every choice ends in a fixed tie-break; behind them come the shared
+halves of oversold nodes (`scheduler.policy.capacity.pools`).
 """
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -27,7 +29,7 @@ from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.capacity.journal import Journal
-from scheduler.policy.capacity.pools import shareable, shared_half
+from scheduler.policy.capacity.pools import half, shareable, shared_half
 from scheduler.policy.capacity.resources import (
     NOTHING,
     UNBOUNDED,
@@ -61,17 +63,17 @@ class Ledger:
     def __init__(self, world: World, journal: Journal) -> None:
         self._journal = journal
         #: Slots by node that are freed by nobody's end; see `World.held_twice`.
-        self.held_twice = world.held_twice()
-        own = sorted((n for n in world.nodes.values() if n.schedulable), key=lambda n: n.name)
-        oversold = [node for node in own if node.extra_slots]
-        self.nodes: list[Node] = [*own, *map(shared_half, oversold)]
+        self.held_twice: dict[NodeName, int] = {}
+        own = sorted(world.nodes.values(), key=lambda n: n.name)
+        #: By position; without slots where it takes no new workers.
+        self.nodes: list[Node] = [*own, *(shared_half(node) for node in own if node.extra_slots)]
         #: Number of positions that are own halves; the rest are shared halves.
         self.own = len(own)
-        self.position: dict[NodeName, int] = {node.name: i for i, node in enumerate(self.nodes)}
-        #: Position of the other half, for each half of an oversold node.
+        self._places: dict[NodeName, int] = {node.name: i for i, node in enumerate(self.nodes)}
+        #: Positions of nodes that take new workers.
+        self.position: dict[NodeName, int] = {}
+        #: Position of the other half, for each half of an oversold node that takes new workers.
         self._twin: dict[int, int] = {}
-        for k, node in enumerate(oversold, self.own):
-            self._twin |= {k: self.position[node.name], self.position[node.name]: k}
         #: Positions whose numbers changed, in order; readers remember how far they have read.
         self.log: list[int] = []
         self._free: dict[int, Amount] = dict.fromkeys(range(len(self.nodes)), NOTHING)
@@ -83,7 +85,8 @@ class Ledger:
         self._strays: dict[WorkerId, tuple[Stray, Held]] = {}
         #: What the nodes would offer to workers if they held none, a row per position.
         self.empty: Rows = np.zeros((len(self.nodes), 3), np.int64)
-        self.recount(world, [node.name for node in own])
+        self.follow_nodes(world, world.nodes)
+        self.recount(world, world.nodes)
         #: Free and soon amounts of all nodes, as far as the log was read.
         self._rows: dict[View, Rows] = {
             view: np.zeros((len(self.nodes), 3), np.int64) for view in (View.FREE, View.SOON)
@@ -178,10 +181,10 @@ class Ledger:
         rest = np.where(need > 0, rest, UNBOUNDED)
         suits = np.logical_or.reduce(need > 0, axis=1)
         bounded = suits.copy()
-        for half in (np.array([i, twin]) for i, twin in self._twin.items() if i < twin):
-            rest[half, 1:] = rest[half, 1:].min(axis=0)
-            rest[half[~suits[half]], 0] = UNBOUNDED
-            bounded[half] = suits[half].any()
+        for both in (np.array([i, twin]) for i, twin in self._twin.items() if i < twin):
+            rest[both, 1:] = rest[both, 1:].min(axis=0)
+            rest[both[~suits[both]], 0] = UNBOUNDED
+            bounded[both] = suits[both].any()
         return Headroom(rest, bounded, self.spread)
 
     def come(self, i: int, amount: Amount, sign: int = 1) -> None:
@@ -200,6 +203,39 @@ class Ledger:
         self._follow()
         self.log.clear()
         self._rows_read = 0
+
+    def has_place(self, node: Node) -> bool:
+        """Whether the node can be followed: it has a position, and so has its shared half if it is oversold."""
+        return node.name in self._places and (not node.extra_slots or half(node.name, True) in self._places)
+
+    def follow_nodes(self, world: World, names: Iterable[NodeName]) -> None:
+        """Let these nodes, each of which is gone or `has_place`, be as they are in the world; a recount has to follow.
+
+        What workers hold there, and where other slots are held twice than before, is to be asked anew.
+        """
+        self.held_twice = world.held_twice()
+        for name in names:
+            node, i, k = world.nodes.get(name), self._places[name], self._places.get(half(name, True))
+            if node is not None and not node.schedulable:
+                node = None
+            self._seat(i, node)
+            if k is not None:
+                shares = node is not None and node.extra_slots > 0
+                self._seat(k, shared_half(node) if node is not None and shares else None)
+                self._twin |= {i: k, k: i}
+                if not shares:
+                    del self._twin[i], self._twin[k]
+
+    def _seat(self, i: int, node: Node | None) -> None:
+        """Let this half of a node take new workers at its position; None: none takes any there."""
+        if node is not None:
+            self.nodes[i] = node
+            self.position[node.name] = i
+        else:
+            self.nodes[i] = replace(self.nodes[i], slots=0)
+            self.position.pop(self.nodes[i].name, None)
+            self.empty[i] = 0
+            self._put(self._free, i, NOTHING)
 
     def recount(self, world: World, names: Iterable[NodeName]) -> None:
         """Recount what workers and strays hold on these nodes, and on nodes that strays came to or left."""

@@ -154,3 +154,6 @@ def _index(world: World) -> Iterator[Violation]:
         kept = world.usage.get(node, NO_USAGE)
         if replace(kept, cpus=true.cpus) != true or abs(kept.cpus - true.cpus) > CPU_EPSILON:
             yield Violation("INDEX", f"usage of {node} is kept as {kept} and is {true}")
+    held_again = {node: mask_of(true.held_again) for node, true in usage.items() if true.held_again}
+    if world.held_again != held_again:
+        yield Violation("INDEX", f"slots held twice are kept as {world.held_again} and are {held_again}")

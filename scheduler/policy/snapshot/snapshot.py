@@ -5,13 +5,13 @@ A draft changes two parts of it, the ledger and the victim table. Both note thei
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from scheduler.config import PolicySettings
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.node import Node, NodeIntent
-from scheduler.model.trail import Touched
 from scheduler.model.world import World
 from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.ledger import Ledger
@@ -56,25 +56,24 @@ class Snapshot:
         #: What active jobs hold and want, as of the last standing.
         self.tallies: Mapping[JobId, Tally] = {}
         #: Nodes from which, or from some slots of which, workers are moved.
-        self.draining = {
-            node.name for node in world.nodes.values() if node.intent is NodeIntent.DRAINING or node.unhealthy_mask
-        }
+        self.draining = _draining(world, world.nodes)
 
     def follow(self, world: World, now: float) -> bool:
         """Bring everything up to date; False if a new snapshot has to be made instead."""
-        touched = world.touched_since(self.world)
-        same_nodes = _same_nodes(self.world, world, touched) and self.world.crowded == world.crowded
-        same_slots = same_nodes and self.ledger.held_twice == world.held_twice()
-        if now < self.order.now or not same_slots or self.world.queues != world.queues:
+        touched, before = world.touched_since(self.world), self.world
+        nodes = _changed_nodes(before, world, touched.nodes if touched is not None else None)
+        placed = all(name not in world.nodes or self.ledger.has_place(world.nodes[name]) for name in nodes)
+        if now < self.order.now or not placed or before.queues != world.queues:
             return False
-        before, self.world, self.standing = self.world, world, None
+        self.world, self.standing, self.order = world, None, Order(now, self.settings)
         job_ids = touched.jobs if touched is not None else None
-        self.order = Order(now, self.settings)
-        active = list(_changed(before.active, world.active, job_ids))
-        names = self._update_usages((job_id, after) for job_id, _, after in active)
-        self.peers.update(world, now, ((job_id, after) for job_id, _, after in active))
+        anew = self._follow_nodes(nodes)
+        changed = anew.union(job_id for job_id, _, _ in _changed(before.active, world.active, job_ids))
+        active = [(job_id, world.active.get(job_id)) for job_id in changed]
+        names = self._update_usages(chain(((job_id, None) for job_id in anew), active))
+        self.peers.update(world, now, active)
         names |= {name for name, _, _ in _changed(before.foreign, world.foreign, None)}
-        self.ledger.recount(world, names)
+        self.ledger.recount(world, names | nodes)
         if self.order.ages:
             self.waiting_jobs = WaitingJobs(self.order, self.tree, world.queued.values())
         else:
@@ -87,6 +86,19 @@ class Snapshot:
                     self.waiting_jobs.add(new)
             self.waiting_jobs.advance(self.order)
         return True
+
+    def _follow_nodes(self, nodes: set[NodeName]) -> set[JobId]:
+        """Follow changes of these nodes, and of slots held twice; gives the active jobs that are to be indexed anew."""
+        twice = self.ledger.held_twice
+        self.ledger.follow_nodes(self.world, nodes)
+        names = nodes.union(name for name, _ in twice.items() ^ self.ledger.held_twice.items())
+        if nodes:
+            self.places = Places(self.world, self.ledger)
+            self.draining = (self.draining - nodes) | _draining(self.world, nodes)
+            # what jobs want depends on where they could be
+            self.tallies = {}
+            self.waiting_jobs.forget_demands()
+        return {job_id for name in names for job_id in self.usages.on.get(name, ())}
 
     def _update_usages(self, jobs: Iterable[tuple[JobId, Job | None]]) -> set[NodeName]:
         """Gives the nodes on which these jobs are, or were."""
@@ -116,10 +128,18 @@ def _changed(
             yield key, old, new
 
 
-def _same_nodes(before: World, after: World, touched: Touched | None) -> bool:
-    """Whether all nodes are equal in everything that decisions depend on."""
-    changed = _changed(before.nodes, after.nodes, touched.nodes if touched is not None else None)
-    return all(old is not None and new is not None and _facts(old) == _facts(new) for _, old, new in changed)
+def _changed_nodes(before: World, after: World, touched: Iterable[NodeName] | None) -> set[NodeName]:
+    """Nodes that came, are gone, or differ in something that decisions depend on."""
+    nodes = _changed(before.nodes, after.nodes, touched)
+    names = {name for name, old, new in nodes if old is None or new is None or _facts(old) != _facts(new)}
+    crowded = _changed(before.crowded, after.crowded, None)
+    return names.union(name for name, old, new in crowded if old != new and name in after.nodes)
+
+
+def _draining(world: World, names: Iterable[NodeName]) -> set[NodeName]:
+    """Those of these nodes from which, or from some slots of which, workers are moved."""
+    nodes = (world.nodes[name] for name in names if name in world.nodes)
+    return {node.name for node in nodes if node.intent is NodeIntent.DRAINING or node.unhealthy_mask}
 
 
 def _facts(node: Node) -> Node:

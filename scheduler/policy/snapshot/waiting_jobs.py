@@ -158,6 +158,11 @@ class WaitingJobs:
             del self.singles[job.id]
             self._join(job)
 
+    def forget_demands(self) -> None:
+        """What jobs want is not what it was."""
+        for lane in self.lanes.values():
+            lane.demand = None
+
     def add(self, job: Job) -> None:
         if self._alone(job):
             self.singles[job.id] = job
