@@ -11,6 +11,7 @@ from scheduler.model.job_state import JobState, StopReason, WaitReason
 from scheduler.model.plan import Release, Reserve, Start, StopJob
 from scheduler.policy.planner import plan
 from scheduler.policy.preempt import victim_batch
+from scheduler.policy.preempt.trial import Trial
 from tests.policy.drawn_worlds import clusters
 from tests.policy.expected import VICTIMS, shrink
 from tests.policy.worlds import CORDONED, NOW, Cluster
@@ -180,4 +181,12 @@ def test_it_does_not_matter_how_many_victims_are_looked_at_together(c: Cluster) 
     made = plan(c.world(), c.now, c.settings)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(victim_batch, "FIRST_VICTIMS", 1)
+        assert plan(c.world(), c.now, c.settings) == made
+
+
+@given(clusters(queue_max=4, shapes=(1, 2, 3)))
+def test_what_is_out_of_reach_could_not_have_been_taken(c: Cluster) -> None:
+    made = plan(c.world(), c.now, c.settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trial, "within_reach", lambda *_: True)
         assert plan(c.world(), c.now, c.settings) == made

@@ -204,7 +204,7 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
 def _give_up(trial: Trial, victim_order: VictimOrder) -> None:
     """Take from jobs of queues at their limits, in order: workers that may leave alone, then whole jobs."""
     gone = {worker.id for taking in trial.takings for worker in taking.workers}
-    whose = [victim_order.victim_table.victim(k) for k in victim_order.records.tolist()]
+    whose = victim_order.victim_table.victims(victim_order.records.tolist())
     for victim, spare in zip(whose, victim_order.spare.tolist(), strict=True):
         left = spare - sum(taking.victim.id == victim.job.id for taking in trial.takings)
         for taking in victim.takings[: max(left, 0)]:
@@ -290,10 +290,8 @@ def _give_back(trial: Trial) -> list[Taking]:
     stopped: set[JobId] = set()
     for taking in reversed(helping):
         if taking.victim.id not in stopped:
-            trial.put([taking], -1)
-            if trial.enough:
+            if trial.give_back(taking):
                 continue
-            trial.put([taking], 1)
             if taking.whole:
                 stopped.add(taking.victim.id)
         kept.append(taking)

@@ -1,7 +1,7 @@
 """Takings on trial: what is free after them, and whether the job that takes fits then. The ledger stays unchanged."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import Amount, Headroom, Rows, add, fit_in, least, pour_rows
 from scheduler.policy.preempt.quotas import Quotas
 from scheduler.policy.snapshot.taking import Taking
+from scheduler.policy.snapshot.usage import together
 from scheduler.policy.snapshot.victim_table import Bools, Ints, stable_order
 
 
@@ -65,18 +66,39 @@ class Trial:
         self.takings += takings
         self.put(takings, 1)
 
-    def put(self, takings: Iterable[Taking], sign: int) -> None:
+    def put(self, takings: Sequence[Taking], sign: int) -> None:
         """Add what these free to what is available, or with sign -1 subtract it."""
-        for taking in takings:
-            if self.quotas is not None:
+        if self.quotas is not None:
+            for taking in takings:
                 self.quotas.put(taking, sign)
-            for i, amount in taking.freed:
-                if i in self._types:
-                    room = self._room[i] = add(self._room_of(i), amount, sign)
-                    fit, before = self._fit_in(i, room), self.fit(i)
-                    if fit != before:
-                        self._fit[i] = fit
-                        self._totals[self._types[i]] = self._totals.get(self._types[i], 0) + fit - before
+        for i, amount in together(taking.freed for taking in takings):
+            if i in self._types:
+                room = self._room[i] = add(self._room_of(i), amount, sign)
+                fit, before = self._fit_in(i, room), self.fit(i)
+                if fit != before:
+                    self._fit[i] = fit
+                    self._totals[self._types[i]] = self._totals.get(self._types[i], 0) + fit - before
+
+    def give_back(self, taking: Taking) -> bool:
+        """Whether the job fits without this taking, too; it is given back then."""
+        if not self._fits_without(taking):
+            return False
+        self.put([taking], -1)
+        if not self.enough:
+            self.put([taking], 1)
+            return False
+        return True
+
+    def _fits_without(self, taking: Taking) -> bool:
+        """Whether the workers would still fit on their nodes; a fixed group does not count."""
+        if self.request.fixed is not None:
+            return True
+        left = dict(self._totals)
+        for i, amount in together([taking.freed]):
+            if i in self._types:
+                lost = self.fit(i) - self._fit_in(i, add(self._room_of(i), amount, -1))
+                left[self._types[i]] = left.get(self._types[i], 0) - lost
+        return any(total >= self._count for total in left.values())
 
     def fit(self, i: int) -> int:
         """The fit of node `i`."""
@@ -124,6 +146,22 @@ class Trial:
             if len(reached) and reached[-1]:
                 found.append(int(reached.argmax()))
         return min(found, default=None)
+
+    def within_reach(self, owner: Ints, where: Ints, frees: Rows, spare: Ints) -> bool:
+        """Whether the job might fit if each owner of pieces frees no more than `spare` of them, whichever these are."""
+        if self.request.fixed is not None:
+            return True
+        # wherever a piece comes free, no more workers fit besides than it would hold, rounded up
+        needed = [k for k, need in enumerate(self._need) if need]
+        holds = -(-frees[:, needed] // np.array(self._need)[needed])
+        gains = holds.max(axis=1, initial=0)
+        kinds = self.request.workers.feasible.kinds[where]
+        for k, group in enumerate(self._groups):
+            most = np.zeros(len(spare), np.int64)
+            np.maximum.at(most, owner[kinds == k], gains[kinds == k])
+            if self._totals.get(group, 0) + int(most @ spare) >= self._count:
+                return True
+        return False
 
     def _first_that_fits(self, where: Ints, frees: Rows) -> int | None:
         rows, last = self._rows(), len(where) - 1

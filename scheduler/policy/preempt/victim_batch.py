@@ -69,8 +69,9 @@ class VictimBatch:
     def takings(self, which: Ints | list[int]) -> list[Taking]:
         """The takings at these indexes."""
         victim_order, owner = self._victim_order, self._owner[which]
-        whose, workers = victim_order.records[owner].tolist(), self._worker[which].tolist()
-        found = [victim_order.victim_table.victim(k).takings[worker] for k, worker in zip(whose, workers, strict=True)]
+        victims = victim_order.victim_table.victims(victim_order.records[owner].tolist())
+        pairs = zip(victims, self._worker[which].tolist(), strict=True)
+        found = [victim.takings[worker] for victim, worker in pairs]
         if victim_order.most_first is None:
             for k in np.flatnonzero(victim_order.equal[owner]).tolist():
                 freed = ((i, amount) for i, amount in found[k].freed if i < victim_order.own and not amount[0])
@@ -159,7 +160,9 @@ class ByNode:
         self._on: dict[int, list[Taking]] = {}
         # what each victim could give of a node without going below its minimum
         spared = self._order[(batch.before_there < batch.surplus[batch.owner])[self._order]]
-        if len(spared):
+        if len(spared) and trial.within_reach(
+            batch.owner[alone], batch.where[alone], batch.frees[alone], batch.surplus
+        ):
             where, frees = batch.where[spared], batch.frees[spared]
             gained = trial.gained(where, frees)
             if trial.first_enough(where, frees, gained) is not None:

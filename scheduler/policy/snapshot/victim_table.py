@@ -181,11 +181,18 @@ class VictimTable:
 
     def victim(self, k: int) -> Victim:
         """The victim of one record."""
-        job, workers = self._jobs[k]
-        victim = self._victims.get(job.id)
-        if victim is None:
-            victim = self._victims[job.id] = Victim(job, workers, self.pieces_of(self.table[k : k + 1])[1])
-        return victim
+        return self.victims([k])[0]
+
+    def victims(self, records: Sequence[int]) -> list[Victim]:
+        """The victims of these records."""
+        new = [k for k in dict.fromkeys(records) if self._jobs[k][0].id not in self._victims]
+        if new:
+            table = self.table[new]
+            each = np.split(self.pieces_of(table)[1], table["pieces"].cumsum()[:-1])
+            for k, pieces in zip(new, each, strict=True):
+                job, workers = self._jobs[k]
+                self._victims[job.id] = Victim(job, workers, pieces)
+        return [self._victims[self._jobs[k][0].id] for k in records]
 
     def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
         """Add what jobs of these priorities hold after the draft's takings, or with sign -1 subtract it."""
