@@ -161,8 +161,10 @@ class Ledger:
     def _slots_like(self, worker: Worker) -> int:
         """Slot number below which alike workers hold the amount of this one; 0: it says nothing about others."""
         own = self.position.get(worker.node)
-        node = self.nodes[own] if own is not None and worker.node not in self.held_twice else None
-        slots = min([node.slots, *(each.slot for each in node.closed_slots)]) if node is not None else 0
+        if own is None or worker.node in self.held_twice:
+            return 0
+        node = self.nodes[own]
+        slots = min(node.slots, *(each.slot for each in node.closed_slots)) if node.closed_slots else node.slots
         return slots if max(worker.slot_ids, default=-1) < slots else 0
 
     def spread(self, i: int, amount: Amount) -> Held:

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from scheduler.config import PolicySettings
@@ -43,6 +43,11 @@ class Peers:
         self.changing: list[tuple[float, JobId]] = []
         #: When time limits end growers, soonest first.
         self.ends: list[float] = []
+
+    def sort(self) -> None:
+        """Put all ranks in order."""
+        for ranks in (self.growers, self.donors, self.changing, self.ends):
+            ranks.sort()
 
     @property
     def changes_at(self) -> float:
@@ -97,18 +102,22 @@ class AllPeers:
     def update(self, world: World, now: float, jobs: Iterable[tuple[JobId, Job | None]]) -> None:
         """Advance to this moment and apply new values of active jobs (None: not active any more)."""
         self._now = now
+        first = not self._known
         for job_id, job in jobs:
             if job_id in self._known:
                 self._remove(job_id)
             if job is not None and may_change(job):
-                self._add(job, world)
+                self._add(job, world, list.append if first else insort)
+        for peers in self if first else ():
+            peers.sort()
         for peers in tuple(self._peers.values()):
             while peers.changes_at <= now:
                 job = self._known[peers.changing[0][1]].job
                 self._remove(job.id)
                 self._add(job, world)
 
-    def _add(self, job: Job, world: World) -> None:
+    def _add(self, job: Job, world: World, put: Callable[..., None] = insort) -> None:
+        """`put` adds a rank to a list: all are in order, unless they are sorted afterwards."""
         group = group_of(world, job.workers[0])
         kind = (self._tree.lane_of(job), job.shape, group, job.priority, job.spec.shrinkable)
         peers = self._peers.get(kind)
@@ -117,15 +126,15 @@ class AllPeers:
         peers.members += 1
         peer = self._known[job.id] = self._peer(job, peers)
         if peer.changes_at < math.inf:
-            insort(peers.changing, (peer.changes_at, job.id))
+            put(peers.changing, (peer.changes_at, job.id))
         if peer.faster is not None:
             self._slowed.add(job.id)
         if peer.gives is not None:
-            insort(peers.donors, peer.gives)
+            put(peers.donors, peer.gives)
         if peer.grows is not None:
             if peer.end is not None:
-                insort(peers.ends, peer.end)
-            insort(peers.growers, peer.grows)
+                put(peers.ends, peer.end)
+            put(peers.growers, peer.grows)
 
     def _peer(self, job: Job, peers: Peers) -> Peer:
         settings, size = self._settings, len(job.workers)

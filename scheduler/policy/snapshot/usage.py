@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.worker import Worker
-from scheduler.policy.capacity.resources import Amount, Held, add
+from scheduler.policy.capacity.resources import NOTHING, Amount, Held, add
 
 #: Jobs whose size the planner may change.
 RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
@@ -68,8 +69,8 @@ class JobUsage:
 def together(each: Iterable[Held]) -> Held:
     """The sum of these amounts, by position."""
     held: dict[int, Amount] = {}
-    for pieces in each:
+    for pieces, alike in groupby(each):
+        count = len(list(alike))
         for i, amount in pieces:
-            before = held.get(i)
-            held[i] = amount if before is None else add(before, amount)
+            held[i] = add(held.get(i, NOTHING), amount, count)
     return tuple(held.items())
