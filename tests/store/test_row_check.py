@@ -47,7 +47,7 @@ GOOD = {table.name: {column.name: good(column) for column in table.columns} for 
 
 
 def check_of(table: str) -> RowCheck:
-    return RowCheck(metadata.tables[table])
+    return RowCheck(metadata.tables[table].columns)
 
 
 def row_of(table: str, **values: Any) -> tuple[Any, ...]:

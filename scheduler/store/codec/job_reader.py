@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -15,8 +14,9 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
 from scheduler.store.codec.job_rows import JOB, SHAPE, SPEC, submitted_values, template_of
 from scheduler.store.codec.json_text import Launch, export_from_text, launch_from_text
-from scheduler.store.codec.reading import SetAside
-from scheduler.store.codec.row_check import BrokenColumn, raw_columns
+from scheduler.store.codec.reading import SetAside, check_row
+from scheduler.store.codec.row_check import BrokenColumn, RowCheck, raw_columns
+from scheduler.store.codec.stencil import Stencil
 from scheduler.store.sql.engine_tables import jobs
 
 K = TypeVar("K")
@@ -31,9 +31,14 @@ JOB_COLUMNS = raw_columns(jobs)
 _NONCE = re.compile(r"[0-9a-z]{0,32}")
 _at = jobs.columns.keys().index
 _ACTIVE, _EXPORT = _at("active"), _at("export")
-_AS_STORED = itemgetter(*map(_at, ("id", "nonce", "version")))
-#: Columns of a spec in which the jobs of a sweep differ.
-_OWN = itemgetter(*map(_at, ("name", "client_key", "launch")))
+#: Columns in which the waiting jobs of a sweep differ. Of what all others hold, many jobs share each combination.
+_OWN_NAMES = ("id", "nonce", "version", "submitted_at", "queued_at", "name", "client_key", "launch", "revision")
+_OWN = itemgetter(*map(_at, _OWN_NAMES))
+_OTHERS = itemgetter(*(_at(each.name) for each in jobs.columns if each.name not in _OWN_NAMES))
+_check_own = RowCheck(jobs.columns[name] for name in _OWN_NAMES)
+
+_SPEC = Stencil(JobSpec, ("name", "client_key", "command", "env", "workdir", "pod_template", "fixed"))
+_JOB = Stencil(Job, ("id", "nonce", "version", "submitted_at", "queued_at", "spec", "workers", "fixed_workers"))
 
 
 def jobs_from_rows(
@@ -46,17 +51,15 @@ def jobs_from_rows(
 
     `nodes`: all that are known, so that no worker is on any other; None: that is not looked at.
     """
-    reader = JobReader()
+    reader = JobReader(nodes)
 
     def read(row: Sequence[Any]) -> Job:
         if (blamed := aside.jobs.get(row[0])) is not None:
+            check_row(jobs, row)  # its own columns are told of first
             raise BrokenColumn(blamed)
-        job = reader.job(row, workers.get(row[0], ()))
-        if (broken := _broken_rule(job, bool(row[_ACTIVE]), nodes)) is not None:
-            raise BrokenColumn(broken)
-        return job
+        return reader.job(row, workers.get(row[0], ()))
 
-    return aside.read(jobs, rows, read)
+    return aside.read_unchecked(jobs, rows, read)
 
 
 def check_spec(spec: JobSpec) -> None:
@@ -68,7 +71,7 @@ def check_spec(spec: JobSpec) -> None:
 
 
 def _broken_rule(job: Job, active: bool, nodes: AbstractSet[NodeName] | None) -> str | None:
-    """What no job is that the engine has stored, whatever its columns hold one by one."""
+    """What no job is that the engine has stored, whatever its columns hold one by one, but for its workers."""
     if active != job.state.active:
         return f"active: must be {str(job.state.active).lower()} of a job that is {job.state}"
     if job.min_workers > job.max_workers or job.spec.min_workers > job.spec.max_workers:
@@ -79,12 +82,10 @@ def _broken_rule(job: Job, active: bool, nodes: AbstractSet[NodeName] | None) ->
         return f"held_from: does not go with a job that is {job.state}"
     if JobState.STOPPING in (job.state, job.held_from) and job.stop_reason is None:
         return "stop_reason: must not be NULL for a job that is STOPPING"
-    if not _NONCE.fullmatch(job.nonce):
-        return "nonce: must be empty, or digits and letters as it was made"
     places = (*job.reservation, *job.fixed_reservation)
     if nodes is not None and any(name not in nodes for name, _ in places):
         return "reservation: names a node that is not known"
-    return _broken_by_worker(job, nodes) if job.all_workers or job.published_size else None
+    return None
 
 
 def _broken_by_worker(job: Job, nodes: AbstractSet[NodeName] | None) -> str | None:
@@ -109,66 +110,75 @@ def _broken_by_worker(job: Job, nodes: AbstractSet[NodeName] | None) -> str | No
 class JobReader:
     """Jobs from rows of the whole jobs table. Equal parts of the jobs that one reader makes are one object."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: AbstractSet[NodeName] | None = None) -> None:
+        """`nodes`: all that are known, so that no worker is on any other; None: that is not looked at."""
+        self._nodes = nodes
         self._launches: dict[str, Launch] = {}
         self._exports: dict[str, Export] = {}
         self._shapes: dict[tuple[Any, ...], WorkerShape] = {}
-        #: By all columns of a spec but name, client key and launch: its other fields, and the last spec with its own.
-        self._specs: dict[tuple[Any, ...], _Known] = {}
+        #: By the columns of a spec in which jobs of a sweep are alike.
+        self._specs: dict[tuple[Any, ...], JobSpec] = {}
+        #: By all columns in which they are.
+        self._alike: dict[tuple[Any, ...], _Alike] = {}
 
     def job(self, row: Sequence[Any], workers: tuple[Worker, ...] = ()) -> Job:
-        job_id, nonce, version = _AS_STORED(row)
-        fields = JOB.read(row)
-        if fields["queued_at"] == fields["submitted_at"]:
-            fields["queued_at"] = fields["submitted_at"]  # one object
-        scaled, fixed_workers = _apart(workers)
-        return Job(
-            id=job_id,
-            spec=self._spec(row),
-            workers=scaled,
-            fixed_workers=fixed_workers,
-            nonce=nonce or "",
-            version=version,
-            **fields,
-        )
+        """Raises `BrokenColumn` and other errors for a row of which no job can be made."""
+        others = _OTHERS(row)
+        alike = self._alike.get(others)
+        if alike is None:
+            check_row(jobs, row)
+            alike = _kept(self._alike, others, lambda _: self._read(row))
+        own = _OWN(row)
+        _check_own(own)
+        job_id, nonce, version, submitted_at, queued_at, *names_and_launch, _ = own
+        if nonce and not _NONCE.fullmatch(nonce):
+            raise BrokenColumn("nonce: must be empty, or digits and letters as it was made")
+        if queued_at == submitted_at:
+            queued_at = submitted_at  # one object
+        spec = alike.spec_of(names_and_launch, self._launch)
+        differing = (job_id, nonce or "", version, submitted_at, queued_at, spec, *_apart(workers))
+        job = _JOB.value(alike.job, differing)
+        if (workers or job.published_size) and (broken := _broken_by_worker(job, self._nodes)) is not None:
+            raise BrokenColumn(broken)
+        return job
+
+    def _read(self, row: Sequence[Any]) -> "_Alike":
+        """What the job of this row has in common with others. Raises `BrokenColumn`."""
+        spec = _kept(self._specs, (SPEC.key(row), SHAPE.key(row), row[_EXPORT]), lambda _: self._spec(row))
+        job = Job(id=JobId(0), spec=spec, **JOB.read(row))
+        if (broken := _broken_rule(job, bool(row[_ACTIVE]), self._nodes)) is not None:
+            raise BrokenColumn(broken)
+        return _Alike(_JOB.alike(job), _SPEC.alike(spec))
 
     def _spec(self, row: Sequence[Any]) -> JobSpec:
-        """Jobs that differ in name, client key and launch only, as those of a sweep do, share all the rest."""
-        own, rest = _OWN(row), (SPEC.key(row), SHAPE.key(row), row[_EXPORT])
-        known = _kept(self._specs, rest, lambda _: _Known(self._shared_fields(row)))
-        if known.spec is None or known.own != own:
-            name, client_key, launch = own
-            command, env, workdir, pod_template, fixed = _kept(self._launches, launch, launch_from_text)
-            known.spec = JobSpec(
-                name=name,
-                client_key=client_key,
-                command=command,
-                env=env,
-                workdir=workdir,
-                pod_template=pod_template,
-                fixed=fixed,
-                **known.shared,
-            )
-            known.own = own
-        return known.spec
-
-    def _shared_fields(self, row: Sequence[Any]) -> dict[str, Any]:
+        """The spec of the row without name, client key and launch."""
         shape = _kept(self._shapes, SHAPE.key(row), lambda _: WorkerShape(**SHAPE.read(row)))
-        export = row[_EXPORT]
-        return {
-            **SPEC.read(row),
-            "shape": shape,
-            "export": None if export is None else _kept(self._exports, export, export_from_text),
-        }
+        stored = row[_EXPORT]
+        export = None if stored is None else _kept(self._exports, stored, export_from_text)
+        return JobSpec(name="", command=(), shape=shape, export=export, **SPEC.read(row))
+
+    def _launch(self, text: str) -> Launch:
+        return _kept(self._launches, text, launch_from_text)
 
 
-@dataclass(slots=True)
-class _Known:
-    """The fields that specs share, and the last of these specs with its own columns."""
+class _Alike:
+    """The fields that jobs have in common, and the last spec of one of them."""
 
-    shared: dict[str, Any]
-    own: tuple[Any, ...] = ()
-    spec: JobSpec | None = None
+    __slots__ = ("_names_and_launch", "_spec", "_spec_fields", "job")
+
+    def __init__(self, job: Sequence[Any], spec: Sequence[Any]) -> None:
+        self.job = job
+        self._spec_fields = spec
+        self._names_and_launch: list[Any] = []
+        self._spec: JobSpec | None = None
+
+    def spec_of(self, names_and_launch: list[Any], read: Callable[[str], Launch]) -> JobSpec:
+        """The spec with this name, client key and launch."""
+        if self._spec is None or names_and_launch != self._names_and_launch:
+            name, client_key, launch = names_and_launch
+            self._spec = _SPEC.value(self._spec_fields, (name, client_key, *read(launch)))
+            self._names_and_launch = names_and_launch
+        return self._spec
 
 
 def _kept(parts: dict[K, V], key: K, read: Callable[[K], V]) -> V:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, TypeVar
 
 from scheduler.bounds import Bound
@@ -61,12 +62,23 @@ def fields(value: object) -> dict[str, Any]:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    return tuple(map(text, items(value)))
+    found = items(value)
+    if not _are_all(str, found):
+        found = [text(each) for each in found]
+    return tuple(found)
 
 
 def pairs(value: object) -> tuple[tuple[str, str], ...]:
     """A list of pairs of texts."""
-    return tuple([(text(key), text(item)) for key, item in [items(pair, 2) for pair in items(value)]])
+    found = items(value)
+    if not (_are_all(list, found) and {*map(len, found)} <= {2} and _are_all(str, chain.from_iterable(found))):
+        found = [(text(key), text(item)) for key, item in two(value)]
+    return tuple(map(tuple, found))
+
+
+def _are_all(kind: type, values: Iterable[object]) -> bool:
+    """Whether each is of exactly this type: quick, since hundreds of thousands are read at a start."""
+    return {*map(type, values)} <= {kind}
 
 
 def maybe(value: object, read: Callable[[object], V]) -> V | None:

@@ -4,7 +4,7 @@ SQLite stores any type in any column, PostgreSQL any double, and both what someb
 types is checked in a few steps over groups of its columns; only one that fails is looked at column by column.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -111,11 +111,10 @@ class _Plan:
 
 
 class RowCheck:
-    """Checks rows of one table."""
+    """Checks rows of these columns."""
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
-        self._rules = [_rule_of(column) for column in table.columns]
+    def __init__(self, columns: Iterable[Column[Any]]) -> None:
+        self._rules = [_rule_of(column) for column in columns]
         self._plans: dict[tuple[type, ...], _Plan | None] = {}
 
     def __call__(self, row: RawRow) -> None:

@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +174,7 @@ def _sqlite_engine(url: URL, begin: str, connections: int, busy_timeout_seconds:
 
 
 #: A text as it is stored: one that is not UTF-8 fails no query, and is told where it is read.
-_text = partial(str, encoding="utf-8", errors="surrogateescape")
+_text = methodcaller("decode", "utf-8", "surrogateescape")
 
 
 def _forbid_writes(connection: Any, _record: object) -> None:
