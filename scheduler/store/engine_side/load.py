@@ -42,6 +42,9 @@ _LIVE_WORKERS = select(*WORKER_COLUMNS).where(workers.c.live.is_not(None)).order
 _OLDEST_INTENTS = (
     select(intents).where(intents.c.id > bindparam("after")).order_by(intents.c.id).limit(bindparam("most"))
 )
+_SUBMITTED_JOBS = (
+    select(*JOB_COLUMNS).where(jobs.c.id.between(bindparam("first"), bindparam("last")), _IN_INBOX).order_by(jobs.c.id)
+)
 _FIRST_IN_INBOX = select(func.min(intents.c.job_id)).where(_SUBMITTED)
 _NODES = select(*NODE_COLUMNS)
 
@@ -164,5 +167,5 @@ def _arrived(connection: Connection, limit: int, aside: SetAside) -> list[Intent
 
 def _submitted(connection: Connection, first: int, last: int, aside: SetAside) -> tuple[Job, ...]:
     """Jobs of this range whose SUBMIT intent is pending: ids of jobs and of their intents ascend together."""
-    query = select(*JOB_COLUMNS).where(jobs.c.id.between(first, last), _IN_INBOX).order_by(jobs.c.id)
-    return tuple(jobs_from_rows(connection.execute(query).all(), {}, aside))
+    rows = connection.execute(_SUBMITTED_JOBS, {"first": first, "last": last}).all()
+    return tuple(jobs_from_rows(rows, {}, aside))
