@@ -145,4 +145,9 @@ def services_of(request: Request) -> Services:
     return services
 
 
-ServicesDep = Annotated[Services, Depends(services_of)]
+async def _given(request: Request) -> Services:
+    """On the event loop: FastAPI calls what is not async on a thread, once for each request."""
+    return services_of(request)
+
+
+ServicesDep = Annotated[Services, Depends(_given)]

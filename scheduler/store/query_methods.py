@@ -38,6 +38,8 @@ class QueryMethods(DatabaseAccess):
 
         Raises `Conflict` for a key of another user's job.
         """
+        if all(spec.client_key is None for spec in specs):
+            return {}
         with self._database.read() as connection:
             return submit.known_keys(connection, specs)
 
