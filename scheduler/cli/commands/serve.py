@@ -8,6 +8,7 @@ import typer
 from scheduler.cli.client.connection import SYSTEM_SOCKET
 from scheduler.cli.command import DAEMON, SILENT, Session, command
 from scheduler.cli.settings import ConfigOption, DatabaseOption, settings_from
+from scheduler.engine.timing import gc_pauses
 from scheduler.errors import ConfigError
 
 SYSTEM_CONFIG = Path("/etc/sched/sched.toml")
@@ -47,8 +48,9 @@ def serve(
 
     Options override SCHED_GROUP__NAME environment variables, which override the --config file.
     """
-    from scheduler.daemon import run
-    from scheduler.daemon.system import check_root
+    with gc_pauses.paused():  # what is imported stays
+        from scheduler.daemon import run
+        from scheduler.daemon.system import check_root
 
     if system:
         check_root()  # at first: the settings are for root to read

@@ -1,10 +1,10 @@
 """From what a database driver raises to the project's errors: one line that says what, where, and what to do."""
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import psycopg
 from sqlalchemy.exc import PendingRollbackError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -39,14 +39,16 @@ def translated(where: str) -> Iterator[None]:
     except PendingRollbackError as error:
         # The connection broke inside the transaction.
         raise StoreUnavailable(f"database connection lost: {where}: {_first_line(error)}") from error
-    except (sqlite3.Error, psycopg.Error) as error:
+    except Exception as error:
+        if not (isinstance(error, sqlite3.Error) or _is_of_postgres(error)):
+            raise
         raise _translate(error, where) from error
 
 
 def _translate(error: BaseException | None, where: str) -> SchedulerError:
     if isinstance(error, sqlite3.Error):
         return _from_sqlite(error, where)
-    if isinstance(error, psycopg.Error):
+    if _is_of_postgres(error):
         return _from_postgres(error, where)
     if isinstance(error, OverflowError | UnicodeError):
         return _unstorable(error)
@@ -67,7 +69,15 @@ def _from_sqlite(error: sqlite3.Error, where: str) -> SchedulerError:
     return StoreError(f"{where}: {_first_line(error)}")
 
 
-def _from_postgres(error: psycopg.Error, where: str) -> SchedulerError:
+def _is_of_postgres(error: BaseException | None) -> bool:
+    """Its driver takes long to import, which is done with the first PostgreSQL database."""
+    psycopg = sys.modules.get("psycopg")
+    return psycopg is not None and isinstance(error, psycopg.Error)
+
+
+def _from_postgres(error: BaseException | None, where: str) -> SchedulerError:
+    import psycopg
+
     if isinstance(error, psycopg.errors.DataError):
         return _unstorable(error)
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-import psycopg
 import structlog
 from sqlalchemy import Connection, Text, bindparam, create_engine, func, select
 from sqlalchemy.pool import NullPool
@@ -17,6 +17,9 @@ from sqlalchemy.pool import NullPool
 from scheduler.backoff import Backoff
 from scheduler.engine.timing.repeating import one_line
 from scheduler.store.sql.database import CONNECT_TIMEOUT_SECONDS, Database
+
+if TYPE_CHECKING:
+    import psycopg
 
 log = structlog.get_logger(__name__)
 
