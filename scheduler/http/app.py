@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from fastapi import Depends, FastAPI, Security
@@ -41,6 +41,7 @@ from scheduler.http.routes import (
     whatif,
     workers,
 )
+from scheduler.http.runtime.submissions import Submissions
 from scheduler.http.runtime.wall_time import WallTime
 from scheduler.http.schemas.queue_requests import QueueChangeRequest, QueueFields, QueueRequest
 from scheduler.http.schemas.requests import BatchRequest, BookingRequest, ChangeRequest, JobRequest, RecurringRequest
@@ -77,6 +78,7 @@ def create_app(services: Services) -> Entry:
     api.state.services = services
     api.state.live = live.Live(services)
     api.state.history = history.History(services)
+    api.state.submissions = Submissions(partial(submit.serve_submissions, services))
     told = WallTime(api, services.ahead_seconds, services.booked_ahead_seconds)
     throttle = Throttle(services.settings.http, services.live_workers)
     return Entry(told, services.answers, services.access, throttle, services.audit)
@@ -120,6 +122,7 @@ async def _lifespan(api: FastAPI) -> AsyncIterator[None]:
     services.wake_all()
     await services.relay.close()
     services.shards.close()
+    api.state.submissions.close()
 
 
 def _build_routes(api: FastAPI) -> None:

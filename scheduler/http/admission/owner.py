@@ -14,7 +14,7 @@ from scheduler.clusters.local.accounts import Accounts
 from scheduler.errors import InvalidInput
 from scheduler.http.auth.authorize import IdentityDep, forbidden
 from scheduler.http.services import ServicesDep
-from scheduler.model.identity import Identity, Role
+from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.job import JobSpec
 
 #: Most characters of a user's name, as in a request.
@@ -30,6 +30,11 @@ class Submitter:
     login: str = ""
     #: The users as whom jobs run; None: all run as the user of the daemon.
     accounts: Accounts | None = None
+
+    @property
+    def looked_up(self) -> bool:
+        """Whether checks of the submitter's jobs ask the machine for accounts or groups, which may take long."""
+        return self.accounts is not None or self.identity.by is IdentifiedBy.LOGIN
 
     def claim(self, spec: JobSpec, prefix: str = "") -> JobSpec:
         """The job as one of the caller, or of the user whom an operator names. Raises 403 for anybody else's.

@@ -1,6 +1,6 @@
 """Which queue a new job belongs to, and whether its user may submit there with this priority."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from scheduler.errors import InvalidInput
@@ -9,7 +9,7 @@ from scheduler.http.auth.authorize import forbidden
 from scheduler.http.services import Services
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.job import JobSpec
-from scheduler.model.queue import ROOT
+from scheduler.model.queue import ROOT, Queue
 from scheduler.model.queue_tree import (
     GROUP_PREFIX,
     Queues,
@@ -29,7 +29,14 @@ def into_queues(services: Services, submitter: Submitter, specs: Placed) -> dict
     Raises `InvalidInput` for a queue that does not exist, for a user who could mean several queues, and for a priority
     that is too high there; 403 for a queue of which the user is no member, unless an operator submits.
     """
-    queues = {queue.path: queue for queue in services.store.list_queues()}
+    return into_queues_of(services.store.list_queues(), services, submitter, specs)
+
+
+def into_queues_of(
+    present: Iterable[Queue], services: Services, submitter: Submitter, specs: Placed
+) -> dict[str, JobSpec]:
+    """As `into_queues`, with these as all queues that there are."""
+    queues = {queue.path: queue for queue in present}
     if not queues and submitter.identity.queue is None and all(spec.queue == ROOT for spec in specs.values()):
         return dict(specs)
     rules = QueueRules(queues, submitter.identity, services.groups_of)

@@ -1,28 +1,26 @@
 """New jobs, one by one or many at once."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from scheduler.errors import InvalidInput
+from scheduler.errors import InvalidInput, UserError
 from scheduler.http.admission.export import keep_export
-from scheduler.http.admission.owner import Submitter, SubmitterDep
-from scheduler.http.admission.pods import check_pods
-from scheduler.http.admission.queues import Placed, into_queues
-from scheduler.http.admission.supported import check_policy
+from scheduler.http.admission.owner import SubmitterDep
+from scheduler.http.admission.together import Asked, Outcome, store_together
 from scheduler.http.body import BatchBody, JobBody, documented_body
 from scheduler.http.errors import documented
 from scheduler.http.explain.feasible import warnings_for
 from scheduler.http.json import JsonResponse
 from scheduler.http.routes.batch import parse_batch
-from scheduler.http.routes.bookings import check_bookings
 from scheduler.http.runtime.audit import created
+from scheduler.http.runtime.submissions import Answer, Submission, Submissions
 from scheduler.http.schemas.requests import JobRequest, parse_request
 from scheduler.http.services import Services, ServicesDep
-from scheduler.model.client_key import broken_key_rule
-from scheduler.store.records import Submitted
 
 router = APIRouter(tags=["jobs"])
 
@@ -51,7 +49,7 @@ class BatchView(TypedDict):
     responses={200: {"model": SubmittedView, "description": "Already submitted"}, **documented(413, 415)},
     openapi_extra=documented_body("JobRequest"),
 )
-def submit_job(
+async def submit_job(
     request: Request,
     services: ServicesDep,
     submitter: SubmitterDep,
@@ -59,18 +57,16 @@ def submit_job(
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Submit a job. A known client key returns status 200 and the id of the first job."""
-    wanted = parse_request(JobRequest, body)
-    if idempotency_key is not None:
-        if wanted.client_key not in (None, idempotency_key):
-            raise InvalidInput("client_key", "differs from the header Idempotency-Key: use only one of them")
-        wanted.client_key = idempotency_key
-    spec, left_out = keep_export(submitter.claim(wanted.spec()), services.settings)
-    [submitted] = _submit(services, submitter, {"": spec})
-    created(request, f"job {submitted.id}")
-    if submitted.created:
-        services.stored([submitted.id])
-    view: SubmittedView = {"id": submitted.id, "warnings": left_out + warnings_for(spec, services.board.world)}
-    return JsonResponse(view, status_code=201 if submitted.created else 200)
+    submission = Submission(submitter, body, idempotency_key)
+    if submitter.looked_up:  # that may take long: alone, so that nobody else waits for it
+        [outcome] = await run_in_threadpool(serve_submissions, services, [submission])
+        if isinstance(outcome, Exception):
+            raise outcome
+    else:
+        submissions: Submissions = request.app.state.submissions
+        outcome = await submissions.submit(submission)
+    created(request, outcome.job)
+    return outcome.response
 
 
 @router.post(
@@ -85,36 +81,46 @@ def submit_batch(request: Request, services: ServicesDep, submitter: SubmitterDe
     settings = services.settings
     jobs = enumerate(submitter.claim_each(parse_batch(body, settings.http)))
     placed = {(place := f"jobs.{index}."): keep_export(spec, settings, place)[0] for index, spec in jobs}
-    submitted = _submit(services, submitter, placed)
-    ids: list[int] = [job.id for job in submitted]
+    [outcome] = store_together(services, [Asked(submitter, placed)])
+    if isinstance(outcome, UserError):
+        raise outcome
+    ids: list[int] = [job.id for job in outcome]
     created(request, f"jobs {min(ids)} to {max(ids)}")
-    services.stored([job.id for job in submitted if job.created])
     view: BatchView = {"ids": ids}
     return JsonResponse(view, status_code=201)
 
 
-def _submit(services: Services, submitter: Submitter, specs: Placed) -> list[Submitted]:
-    """Store the jobs that are new, once every rule allows them.
-
-    A retry under a known client key gives the first job, although the rules may have changed since that was submitted.
-    """
-    _check_keys(specs)
-    known = services.store.find_submitted(list(specs.values()))
-    fresh = {place: spec for place, spec in specs.items() if spec.client_key not in known}
-    stored: dict[str, Submitted] = {}
-    if fresh:
-        fresh = into_queues(services, submitter, fresh)
-        check_bookings(services, fresh)
-        check_policy(services.settings.policy, fresh)
-        check_pods(services.settings, fresh)
-        submitted = services.store.submit(list(fresh.values()), services.clock.now())
-        stored = dict(zip(fresh, submitted, strict=True))
-    again = {key: Submitted(job_id, created=False) for key, job_id in known.items()}
-    return [stored.get(place) or again[spec.client_key or ""] for place, spec in specs.items()]
+def serve_submissions(services: Services, submissions: Sequence[Submission]) -> list[Answer | Exception]:
+    """Answer requests that submit a job each, together: each is stored, or told why not."""
+    outcomes: list[Answer | Exception | None] = []
+    read: list[tuple[Asked, list[str]]] = []
+    for submission in submissions:
+        try:
+            read.append(_read(services, submission))
+        except Exception as refused:  # whatever it is: it is no matter of the others
+            outcomes.append(refused)
+        else:
+            outcomes.append(None)
+    stored = iter(zip(read, store_together(services, [asked for asked, _ in read]), strict=True))
+    return [_answer(services, *next(stored)) if outcome is None else outcome for outcome in outcomes]
 
 
-def _check_keys(specs: Placed) -> None:
-    """Raise `InvalidInput` for a job whose key has a reserved prefix."""
-    for place, spec in specs.items():
-        if (rule := broken_key_rule(spec.client_key)) is not None:
-            raise InvalidInput(f"{place}client_key", rule)
+def _read(services: Services, submission: Submission) -> tuple[Asked, list[str]]:
+    """The job that is asked for, and warnings about what is left out of it. Raises what it is refused by."""
+    wanted = parse_request(JobRequest, submission.body)
+    if submission.key is not None:
+        if wanted.client_key not in (None, submission.key):
+            raise InvalidInput("client_key", "differs from the header Idempotency-Key: use only one of them")
+        wanted.client_key = submission.key
+    spec, left_out = keep_export(submission.submitter.claim(wanted.spec()), services.settings)
+    return Asked(submission.submitter, {"": spec}), left_out
+
+
+def _answer(services: Services, read: tuple[Asked, list[str]], outcome: Outcome) -> Answer | UserError:
+    if isinstance(outcome, UserError):
+        return outcome
+    asked, left_out = read
+    [submitted] = outcome
+    warnings = left_out + warnings_for(asked.specs[""], services.board.world)
+    view: SubmittedView = {"id": submitted.id, "warnings": warnings}
+    return Answer(JsonResponse(view, status_code=201 if submitted.created else 200), f"job {submitted.id}")
