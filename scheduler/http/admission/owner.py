@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 from urllib.parse import unquote
 
-from fastapi import Depends, Header
+from fastapi import Depends, Header, Request
 
 from scheduler.clusters.local.accounts import Accounts
 from scheduler.errors import InvalidInput
-from scheduler.http.auth.authorize import IdentityDep, forbidden
-from scheduler.http.services import ServicesDep
+from scheduler.http.auth.authorize import forbidden, identity_of
+from scheduler.http.services import services_of
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.job import JobSpec
 
@@ -84,8 +84,7 @@ class Submitter:
 
 
 async def submitter_of(
-    identity: IdentityDep,
-    services: ServicesDep,
+    request: Request,
     x_sched_login: Annotated[
         str,
         Header(
@@ -97,7 +96,7 @@ async def submitter_of(
 ) -> Submitter:
     login = unquote(x_sched_login, errors="replace")
     fits = len(login) <= _NAME_LENGTH_MAX and login.isprintable()
-    return Submitter(identity, login if fits else "", services.accounts)
+    return Submitter(identity_of(request), login if fits else "", services_of(request).accounts)
 
 
 SubmitterDep = Annotated[Submitter, Depends(submitter_of)]

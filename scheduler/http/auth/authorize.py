@@ -62,7 +62,7 @@ def forbidden(message: str, field: str | None = None) -> Refusal:
     return Refusal(403, ErrorCode.FORBIDDEN, message, field=field)
 
 
-async def identity_of(request: Request) -> Identity:
+def identity_of(request: Request) -> Identity:
     """The user who calls. Raises 401 with the reason if there is none, 503 where that cannot be said for now."""
     caller = caller_of(request)
     if isinstance(caller, Stranger):
@@ -70,11 +70,20 @@ async def identity_of(request: Request) -> Identity:
     return caller
 
 
-IdentityDep = Annotated[Identity, Depends(identity_of)]
+async def _given(request: Request) -> Identity:
+    """On the event loop: FastAPI calls what is not async on a thread."""
+    return identity_of(request)
 
 
-async def require_role(request: Request, identity: IdentityDep) -> None:
-    """Raise 403 unless the caller has the role that the route needs."""
+IdentityDep = Annotated[Identity, Depends(_given)]
+
+
+async def require_role(request: Request) -> None:
+    """Raise 403 unless the caller has the role that the route needs; what `identity_of` raises for a stranger.
+
+    It is asked for at each request, so it depends on nothing: FastAPI takes long to find what depends on what.
+    """
+    identity = identity_of(request)
     rule = RULES.get((request.method, request.scope["route"].path_format), ADMINISTER)
     if rule.role is not None:
         check_role(identity, rule.role, "this")

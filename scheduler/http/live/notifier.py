@@ -35,7 +35,7 @@ class Notifier:
     def ring(self, keys: Iterable[Hashable]) -> None:
         """Wake the requests that listen for one of the keys. Thread-safe."""
         loop = self._loop
-        if loop is not None:
+        if loop is not None and self._listening:  # who begins to listen now will look after that
             with suppress(RuntimeError):  # the loop has closed: no request listens
                 loop.call_soon_threadsafe(self._wake, list(keys))
 

@@ -1,6 +1,7 @@
 """Statements on many rows, compiled once: writing thousands of rows a second leaves no time to do so for each."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from operator import itemgetter
 from typing import Any
 
@@ -27,21 +28,35 @@ from scheduler.store.sql.request_tables import data_queues, intents, shard_reade
 
 
 class Bulk:
-    """One statement for a sequence of rows, each a mapping from its parameters' names."""
+    """One statement for rows, each a mapping from the names of its parameters."""
 
     def __init__(self, dialect: Dialect, statement: UpdateBase, names: Sequence[str]) -> None:
         compiled = statement.compile(dialect=dialect, column_keys=list(names))
         self._sql = str(compiled)
         order: list[str] | None = compiled.positiontup
-        self._positional = _picker(order) if order else None
+        self._values: Callable[[Mapping[str, Any]], Any] = _picker(order) if order else dict
+        #: Values that are parts of the statement itself.
+        self._own = {name: value for name, value in compiled.params.items() if value is not None}
+
+    def row(self, connection: Connection, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Execute it once; returns the first row of what it tells, if there is one."""
+        with _cursor(connection) as cursor:
+            cursor.execute(self._sql, self._values({**self._own, **values}))
+            row: tuple[Any, ...] | None = cursor.fetchone()
+            return row
 
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
         """Execute it for every row; returns how many rows of the table it touched."""
         if not rows:
             return 0
-        if self._positional is not None:
-            return connection.exec_driver_sql(self._sql, [self._positional(row) for row in rows]).rowcount
-        return connection.exec_driver_sql(self._sql, [dict(row) for row in rows]).rowcount
+        with _cursor(connection) as cursor:
+            cursor.executemany(self._sql, [self._values(row) for row in rows])
+            return int(cursor.rowcount)
+
+
+def _cursor(connection: Connection) -> closing[Any]:
+    """One of the driver's: that of SQLAlchemy takes longer than most statements, and there is nothing to convert."""
+    return closing(connection.connection.cursor())
 
 
 def _picker(order: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:

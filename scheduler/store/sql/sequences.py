@@ -6,8 +6,10 @@ No id is given twice: where the row is not what the store has written, none is g
 from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, exists, select
+from sqlalchemy.engine import Dialect
 
 from scheduler.errors import SchemaMismatch, StoreUnavailable
+from scheduler.store.sql.bulk_statements import Bulk
 from scheduler.store.sql.engine_tables import counters, events, jobs
 from scheduler.store.sql.request_tables import intents, recurring
 
@@ -39,6 +41,8 @@ _TAKE = (
     .values(_AFTER)
     .returning(counters.c.jobs, counters.c.intents, counters.c.events, counters.c.recurring)
 )
+#: By the name of the dialect.
+_COMPILED: dict[str, Bulk] = {}
 # Put together once: those that follow look at every commit.
 _HIGHEST_JOB = select(counters.c.jobs)
 
@@ -51,11 +55,19 @@ def highest_job_id(connection: Connection) -> int:
 def take_ids(connection: Connection, *, jobs: int = 0, intents: int = 0, events: int = 0, recurring: int = 0) -> Ids:
     """Take the given number of ids of each kind. Raises `StoreUnavailable` where it is not known which are free."""
     taken = {"add_jobs": jobs, "add_intents": intents, "add_events": events, "add_recurring": recurring}
-    row = connection.execute(_TAKE, taken).one_or_none()
+    row = _take(connection.dialect).row(connection, taken)
     if row is None:
         raise _refusal(connection)
     after = [_sound(name, number) for name, number in zip(_COUNTED, row, strict=True)]
     return Ids(*(number - add + 1 for number, add in zip(after, taken.values(), strict=True)))
+
+
+def _take(dialect: Dialect) -> Bulk:
+    """The statement, compiled once: each submission and each commit with events takes ids."""
+    found = _COMPILED.get(dialect.name)
+    if found is None:
+        found = _COMPILED[dialect.name] = Bulk(dialect, _TAKE, [])
+    return found
 
 
 def _refusal(connection: Connection) -> SchemaMismatch | StoreUnavailable:
