@@ -10,13 +10,14 @@ from typing import Any
 from fastapi import Depends, FastAPI, Security
 from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPBearer
+from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 from starlette.datastructures import State
 
 from scheduler import __version__
 from scheduler.http import static
 from scheduler.http.auth.authorize import require_role
-from scheduler.http.errors import install_error_handlers
+from scheduler.http.errors import SCHEMA_OF, ErrorBody, install_error_handlers
 from scheduler.http.explain import idle
 from scheduler.http.explain import route as explain
 from scheduler.http.live import history, live
@@ -132,12 +133,13 @@ def _build_routes(api: FastAPI) -> None:
 
 
 def _openapi(api: FastAPI) -> dict[str, Any]:
-    """FastAPI's description, with the bodies that the routes read by themselves."""
+    """FastAPI's description, with the bodies that the routes read by themselves, and with errors."""
     if api.openapi_schema is None:
         document = get_openapi(title=api.title, version=api.version, routes=api.routes)
-        _, bodies = models_json_schema(
-            [(model, "validation") for model in _BODIES], ref_template="#/components/schemas/{model}"
-        )
-        document.setdefault("components", {}).setdefault("schemas", {}).update(bodies.get("$defs", {}))
+        _, bodies = models_json_schema([(model, "validation") for model in _BODIES], ref_template=SCHEMA_OF)
+        error = TypeAdapter(ErrorBody)
+        _, errors = TypeAdapter.json_schemas([("error", "serialization", error)], ref_template=SCHEMA_OF)
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas.update({**bodies.get("$defs", {}), **errors.get("$defs", {})})
         api.openapi_schema = document
     return api.openapi_schema

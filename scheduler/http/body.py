@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from scheduler.config import HttpSettings
-from scheduler.http.errors import ErrorCode, Refusal
+from scheduler.http.errors import SCHEMA_OF, ErrorCode, Refusal
 from scheduler.http.services import services_of
 
 #: Limit for reports of workers and for changes that users request.
@@ -57,5 +57,5 @@ ShardsBody = Annotated[bytes, Depends(_reader(lambda _: SHARDS_BYTES_MAX))]
 
 def documented_body(model: str, *, required: bool = True) -> dict[str, Any]:
     """The OpenAPI description of a body that is read by `Body`."""
-    schema = {"$ref": f"#/components/schemas/{model}"}
+    schema = {"$ref": SCHEMA_OF.format(model=model)}
     return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}

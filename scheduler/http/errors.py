@@ -35,6 +35,10 @@ LIMIT_RETRY_AFTER_SECONDS = 60
 UNREADABLE_RETRY_AFTER_SECONDS = 60
 
 
+#: Where the description of the API has a model.
+SCHEMA_OF = "#/components/schemas/{model}"
+
+
 class ErrorCode(StrEnum):
     NOT_FOUND = "not_found"
     INVALID = "invalid"
@@ -97,7 +101,10 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
         503: "Temporarily unavailable; try again",
     }
     wanted = sorted({400, 401, 403, 422, 429, 503, *statuses})
-    return {status: {"model": ErrorBody, "description": texts[status]} for status in wanted}
+    # Named, not given as a model: FastAPI would build one for each status of each route, at every start.
+    schema = {"$ref": SCHEMA_OF.format(model=ErrorBody.__name__)}
+    content = {"application/json": {"schema": schema}}
+    return {status: {"description": texts[status], "content": content} for status in wanted}
 
 
 def error_response(

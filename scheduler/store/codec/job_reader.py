@@ -193,6 +193,6 @@ def _kept(parts: dict[K, V], key: K, read: Callable[[K], V]) -> V:
 
 def _apart(workers: tuple[Worker, ...]) -> tuple[tuple[Worker, ...], tuple[Worker, ...]]:
     """Those that are scaled, and the fixed ones."""
-    if not any(worker.fixed for worker in workers):
+    if not workers or not any(worker.fixed for worker in workers):
         return workers, ()
     return tuple(w for w in workers if not w.fixed), tuple(w for w in workers if w.fixed)
