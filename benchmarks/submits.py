@@ -7,9 +7,13 @@ from typing import Any
 
 from benchmarks.daemon import Daemon
 from benchmarks.figure import Figure, median
+from benchmarks.plain_http import ask_again, post
 
 BATCHES, BATCH = 5, 5_000
 SINGLE = 1_000
+CLIENTS, FROM_CLIENTS = 32, 5_000
+#: The limit on users' requests is not what is measured.
+_SETTINGS = {"SCHED_HTTP__REQUESTS_PER_SECOND_MAX": "100000"}
 SYNCS = 300
 _JOB: dict[str, Any] = {
     "command": ["python", "train.py", "--epochs", "10"],
@@ -19,10 +23,12 @@ _JOB: dict[str, Any] = {
 
 
 def run() -> list[Figure]:
-    with Daemon(1) as daemon:
+    with Daemon(1, settings=_SETTINGS) as daemon:
         # An endless job on the only slot, so that the others wait: starting them is another benchmark.
         daemon.submit(["sleep", "1000"], priority=100, preemptible=False)
-        single, disk = _one_by_one(daemon), _syncs_per_second(daemon.state_dir)
+        single, single_cpu = _one_by_one(daemon, 1, SINGLE)
+        disk = _syncs_per_second(daemon.state_dir)
+        many, many_cpu = _one_by_one(daemon, CLIENTS, FROM_CLIENTS)
         batches = [_batch(daemon) for _ in range(BATCHES)]
     return [
         Figure("in batches of 5,000", median(batches), "jobs/s", at_least=5_000),
@@ -33,14 +39,18 @@ def run() -> list[Figure]:
             at_least=300,
             note=f"the disk syncs {disk:.0f} times a second",
         ),
+        Figure("CPU time of the daemon for each of these", 1000 * single_cpu, "ms"),
+        Figure(f"one by one, {CLIENTS} connections at once", many, "jobs/s", at_least=1_000),
+        Figure("CPU time of the daemon for each of these, at once", 1000 * many_cpu, "ms"),
     ]
 
 
-def _one_by_one(daemon: Daemon) -> float:
-    began = time.monotonic()
-    for _ in range(SINGLE):
-        daemon.submit(**_JOB)
-    return SINGLE / (time.monotonic() - began)
+def _one_by_one(daemon: Daemon, connections: int, jobs: int) -> tuple[float, float]:
+    """Jobs per second, and the daemon's CPU seconds for each, its ticks included."""
+    request = post(daemon.url, "/v1/jobs", _JOB)
+    began, cpu_began = time.monotonic(), daemon.cpu_seconds()
+    ask_again(daemon.url, request, connections, jobs)
+    return jobs / (time.monotonic() - began), (daemon.cpu_seconds() - cpu_began) / jobs
 
 
 def _syncs_per_second(directory: Path) -> float:
