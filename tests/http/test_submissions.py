@@ -1,5 +1,6 @@
 """Requests that submit a job at the same time: one transaction for them all, and none suffers from another."""
 
+import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,12 +9,17 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import Response
 
+from scheduler.http.admission.owner import Submitter
 from scheduler.http.runtime import submissions
+from scheduler.http.runtime.submissions import Answer, Submission, Submissions
+from scheduler.model.identity import IdentifiedBy, Identity, Role
 from tests.eventually import becomes
 from tests.http.site import Site
 
 CLIENTS = 6
+ANN = Submitter(Identity("ann", Role.USER, IdentifiedBy.TOKEN, token_id=3))
 
 
 def post_at_once(site: Site, bodies: Sequence[dict[str, Any]]) -> list[httpx.Response]:
@@ -78,3 +84,22 @@ def test_while_the_store_is_away_all_are_told_to_try_again(site: Site, monkeypat
         answer = site.client.post("/v1/jobs", json={"command": ["true"]})
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert site.submit()
+
+
+def test_an_error_that_one_of_them_meets_is_no_matter_of_the_others() -> None:
+    good, bad = (Submission(ANN, body, None) for body in (b"good", b"bad"))
+
+    def serve(asked: Sequence[Submission]) -> list[Answer | Exception]:
+        if bad in asked:
+            raise OverflowError("too large")
+        return [Answer(Response(), each.body.decode()) for each in asked]
+
+    async def served() -> list[Answer | BaseException]:
+        together = Submissions(serve)
+        answers = await asyncio.gather(*map(together.submit, (good, bad, good)), return_exceptions=True)
+        together.close()
+        return answers
+
+    first, second, third = asyncio.run(served())
+    assert isinstance(second, OverflowError)
+    assert [each.job for each in (first, third) if isinstance(each, Answer)] == ["good", "good"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
+from scheduler.errors import StoreError
 from scheduler.http.admission.owner import Submitter
 
 #: Limit on the requests of one transaction, so that other writers never wait long.
@@ -67,14 +68,20 @@ class Submissions:
             while self._waiting:
                 group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
                 asked = [submission for submission, _ in group]
-                try:
-                    outcomes = await loop.run_in_executor(self._thread, self._serve, asked)
-                except Exception as error:  # also a store that is away: of all of them
-                    outcomes = [error] * len(group)
+                outcomes = await loop.run_in_executor(self._thread, self._outcomes, asked)
                 for (_, answered), outcome in zip(group, outcomes, strict=True):
                     _tell(answered, outcome)
         finally:
             self._work = None
+
+    def _outcomes(self, asked: Sequence[Submission]) -> Sequence[Answer | Exception]:
+        """What becomes of each: an error that is not of the store is of one of them, and no matter of the others."""
+        try:
+            return self._serve(asked)
+        except Exception as error:
+            if len(asked) == 1 or isinstance(error, StoreError):
+                return [error] * len(asked)
+        return [outcome for each in asked for outcome in self._outcomes([each])]
 
 
 def _tell(answered: "asyncio.Future[Answer]", outcome: Answer | Exception) -> None:
