@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks.decision import PASSES, Site
+from benchmarks.decision import Site
 from benchmarks.figure import Figure, median, percentile
 from scheduler.config import PolicySettings
 from scheduler.engine.timing import gc_pauses
@@ -27,7 +27,7 @@ NODES, QUEUES, USERS = 12_500, 1_000, 10_000
 QUICK = (100, 110, 100, 2)
 #: Queues of the first level, and inside each of those of the second; the rest is in the third.
 FIRST, SECOND = 10, 9
-FULL_PASSES = 5
+FULL_PASSES, PASSES = 5, 20
 RATIO_MAX = 1.3
 #: Of every fourth node.
 GPU_TYPE = "H100"
