@@ -4,7 +4,7 @@ All of it can be rehearsed in a process of its own, which has a copy of the memo
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 
 from scheduler.config import Settings
@@ -102,7 +102,7 @@ class Deciding:
         now = inputs.now
         latest = now + self._settings.engine.tick_interval_seconds
         candidates = [latest, self._memory.dirty_jobs.next_deadline(world, now), decided.next_look_at]
-        if _has_unstarted_leaver(unsettled, inputs.observation.workers.keys() | self._memory.sent.uncertain.keys()):
+        if _has_unstarted_leaver(unsettled, inputs.observation.workers, self._memory.sent.uncertain):
             candidates.append(now)
         return min(max(c, now) for c in candidates if c is not None)
 
@@ -143,11 +143,11 @@ class Deciding:
         return decided if kept else Plan(), violations
 
 
-def _has_unstarted_leaver(jobs: Iterable[Job], doubtful: Set[WorkerId]) -> bool:
+def _has_unstarted_leaver(jobs: Iterable[Job], listed: Container[WorkerId], uncertain: Container[WorkerId]) -> bool:
     """Whether a worker that was never started is to leave: the next tick confirms it as gone.
 
-    `doubtful` are workers that are listed, or for which a call failed: they may have been started.
+    Workers that are listed, or for which a call failed, may have been started.
     """
     workers = (worker for job in jobs for worker in job.all_workers)
     leavers = (w.id for w in workers if w.state is WorkerState.PENDING and w.desired is Desired.STOP)
-    return any(leaver not in doubtful for leaver in leavers)
+    return any(leaver not in listed and leaver not in uncertain for leaver in leavers)

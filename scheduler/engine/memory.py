@@ -85,7 +85,7 @@ class Memory:
         self._stored_at = inputs.now
         self.dirty_jobs.absorbed(inputs.observation)
         self.budgets.committed(changes.charges)
-        self.liveness.reports.absorbed(inputs.observation.reports)
+        self.liveness.reports.absorbed()
         if self.caution is not None:
             self.caution.passed()
         if any(event.kind is EventKind.JOB_RELEASED for event in changes.events):

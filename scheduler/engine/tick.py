@@ -292,7 +292,7 @@ class Engine:
         liveness = self._memory.liveness
         liveness.since = self.heard_since
         liveness.cut_off_from(world.nodes.keys() - observation.reachable(), now)
-        return replace(observation, reports=liveness.reports.fresh())
+        return replace(observation, reports=liveness.reports.take())
 
     def _take_in(self, world: World, observation: Observation, now: float) -> TickInputs:
         """Everything that the tick decides by."""

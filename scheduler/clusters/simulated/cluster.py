@@ -6,9 +6,10 @@ that will happen stands in one heap of timers, so that a large cluster in which 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
+from itertools import chain
 
 from scheduler.clusters.simulated.foreign import ForeignProcesses
 from scheduler.clusters.simulated.node import SimulatedNode
@@ -60,6 +61,9 @@ class SimulatedCluster:
         self._forgotten: dict[WorkerId, WorkerObservation] = {}
         #: Repeat ends that were forgotten already, as a cluster with a stale cache does.
         self.repeat_forgotten = False
+        #: All workers as they were seen last, and by node.
+        self._seen: Mapping[WorkerId, WorkerObservation] = {}
+        self._merged_from: list[Mapping[WorkerId, WorkerObservation]] = []
         self.follow(board, reports)
 
     # what tests and the simulator set up
@@ -166,22 +170,27 @@ class SimulatedCluster:
             self.observe_failures -= 1
             raise ClusterError("the cluster does not answer")
         now = self.observed_at = self._clock.now()
-        workers = dict(self._forgotten) if self.repeat_forgotten else {}
+        workers: list[Mapping[WorkerId, WorkerObservation]] = [dict(self._forgotten)] if self.repeat_forgotten else []
         nodes = {}
         foreign = self.let_foreign_run()
         for name, node in self._nodes.items():
             if node.reachable:
                 held = foreign.get(name)
                 nodes[name] = node.facts if held is None else replace(node.facts, foreign=held)
-                for worker_id, process in node.processes.items():
-                    workers[worker_id] = process.as_seen or process.observe(now, node.lag_seconds)
+                workers.append(node.observe(now))
             elif node.listed:
                 nodes[name] = replace(node.facts, up=False)
             if node.remembered and not node.reachable:
-                workers |= {w: process.seen for w, process in node.processes.items() if process.seen is not None}
+                workers.append({w: each.seen for w, each in node.processes.items() if each.seen is not None})
         sold = {name: node for name, node in self._nodes.items() if node.reachable and node.oversold}
         loads = {name: node.loads(self._workers.jobs) for name, node in sold.items()}
-        return Observation(nodes, workers, loads=loads, demands=self.foreign.demands)
+        return Observation(nodes, self._merged(workers), loads=loads, demands=self.foreign.demands)
+
+    def _merged(self, workers: list[Mapping[WorkerId, WorkerObservation]]) -> Mapping[WorkerId, WorkerObservation]:
+        """All of these workers, by node; the same mapping as long as they stay as they are."""
+        if workers != self._merged_from:
+            self._merged_from, self._seen = workers, dict(chain.from_iterable(each.items() for each in workers))
+        return self._seen
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:
         """Carry out the actions, except for the faults that were ordered."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from scheduler.clusters.simulated.job import SimulatedJob
 from scheduler.clusters.simulated.process import Process
 from scheduler.model.ids import JobId, WorkerId
-from scheduler.model.observation import NodeObservation, Phase, SlotLoad
+from scheduler.model.observation import NodeObservation, Phase, SlotLoad, WorkerObservation
 
 
 @dataclass(slots=True)
@@ -22,6 +22,21 @@ class SimulatedNode:
     #: Delay until ends become visible.
     lag_seconds: float = 0.0
     processes: dict[WorkerId, Process] = field(default_factory=dict)
+    #: Its workers as they were seen last, if all of them run; None: there may be more to see.
+    _steady: Mapping[WorkerId, WorkerObservation] | None = None
+
+    def observe(self, now: float) -> Mapping[WorkerId, WorkerObservation]:
+        """Its workers as they are seen."""
+        if self._steady is not None:
+            return self._steady
+        seen = {worker_id: process.observe(now, self.lag_seconds) for worker_id, process in self.processes.items()}
+        if all(process.phase is Phase.RUNNING for process in self.processes.values()):
+            self._steady = seen
+        return seen
+
+    def stir(self) -> None:
+        """Call when a process comes or goes, or leaves its phase."""
+        self._steady = None
 
     @property
     def oversold(self) -> bool:

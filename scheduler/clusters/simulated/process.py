@@ -116,12 +116,6 @@ class Process:
             return False
         return runs and (self.generation > 0 or not self.elastic)
 
-    @property
-    def as_seen(self) -> WorkerObservation | None:
-        """The last observation of one that runs and did so then; None: there may be another one."""
-        seen = self.seen
-        return seen if seen is not None and seen.phase is Phase.RUNNING is self.phase else None
-
     def observe(self, now: float, lag_seconds: float) -> WorkerObservation:
         """The cluster's observation of it; its end is seen `lag_seconds` late."""
         unseen = self.ended_at is not None and now < self.ended_at + lag_seconds

@@ -63,6 +63,7 @@ class SimulatedWorkers:
         elastic = behaviour.runtime.reports and start.role is Role.WORKER
         process = Process(start, node.facts.name, Phase.LAUNCHING, now, elastic)
         node.processes[start.worker_id] = process
+        node.stir()
         self.processes[start.worker_id] = process
         self.jobs[start.job_id].processes[start.worker_id] = process
         if behaviour.stuck_seconds is not None:
@@ -97,8 +98,9 @@ class SimulatedWorkers:
     def drop(self, process: Process) -> None:
         """Let the node forget a process."""
         process.phase = Phase.EXITED if process.alive else process.phase
-        worker_id = process.start.worker_id
-        self._nodes[process.node].processes.pop(worker_id, None)
+        worker_id, node = process.start.worker_id, self._nodes[process.node]
+        node.processes.pop(worker_id, None)
+        node.stir()
         self.processes.pop(worker_id, None)
         self.jobs[process.start.job_id].processes.pop(worker_id, None)
 
@@ -243,12 +245,14 @@ class SimulatedWorkers:
             self._work_later(job)
 
     def _exit(self, process: Process, exit_code: int) -> None:
+        node = self._nodes[process.node]
+        node.stir()
         process.phase = Phase.EXITED
         process.exit_code = exit_code
         process.ended_at = self._clock.now()
         if process.asked_at is None and exit_code not in HARMLESS_EXITS:
             self.failed.add(process.start.worker_id)
-        self._timers.at(process.ended_at + self._nodes[process.node].lag_seconds, self.wake)
+        self._timers.at(process.ended_at + node.lag_seconds, self.wake)
 
 
 def _talks_at(process: Process, behaviour: Behaviour) -> float | None:

@@ -20,7 +20,10 @@ class ReportBox:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest: dict[WorkerId, WorkerReport] = {}
+        #: Those that no tick has looked at yet.
         self._fresh: dict[WorkerId, WorkerReport] = {}
+        #: Those that the present tick looks at.
+        self._taken: Mapping[WorkerId, WorkerReport] = {}
 
     def put(self, report: WorkerReport) -> bool:
         """Keep the report; True if the engine should look at it now rather than at its next tick."""
@@ -30,17 +33,16 @@ class ReportBox:
             self._fresh[report.worker_id] = report
         return before is None or _urgent(before) != _urgent(report)
 
-    def fresh(self) -> Mapping[WorkerId, WorkerReport]:
+    def take(self) -> Mapping[WorkerId, WorkerReport]:
         """The reports that are not absorbed yet, newest per worker."""
         with self._lock:
-            return dict(self._fresh)
+            fresh, self._fresh = self._fresh, {}
+        self._taken = {**self._taken, **fresh}
+        return self._taken
 
-    def absorbed(self, reports: Mapping[WorkerId, WorkerReport]) -> None:
-        """Record that the effects of these reports were committed."""
-        with self._lock:
-            for worker_id, report in reports.items():
-                if self._fresh.get(worker_id) is report:
-                    del self._fresh[worker_id]
+    def absorbed(self) -> None:
+        """Record that the effects of the reports that were taken are committed."""
+        self._taken = {}
 
     def latest(self, worker_id: WorkerId) -> WorkerReport | None:
         return self._latest.get(worker_id)
@@ -62,6 +64,7 @@ class ReportBox:
         with self._lock:
             self._latest.clear()
             self._fresh.clear()
+        self._taken = {}
 
 
 @dataclass(slots=True)
