@@ -299,6 +299,7 @@ class Changeset:
         return self.base.evolve(
             Changes(
                 jobs=(*self._jobs.values(), *self._held.values()),
+                progressed=frozenset(self._progressed),
                 nodes=tuple(self._nodes.values()),
                 forgotten=tuple(self._forgotten.values()),
                 bookings=tuple(self._bookings.values()),

@@ -101,7 +101,7 @@ class Deciding:
         """The latest moment for the next tick."""
         now = inputs.now
         latest = now + self._settings.engine.tick_interval_seconds
-        candidates = [latest, self._memory.dirty_jobs.next_deadline(world, now), decided.next_look_at]
+        candidates = [latest, self._memory.dirty_jobs.next_deadline(world, unsettled, now), decided.next_look_at]
         if _has_unstarted_leaver(unsettled, inputs.observation.workers, self._memory.sent.uncertain):
             candidates.append(now)
         return min(max(c, now) for c in candidates if c is not None)

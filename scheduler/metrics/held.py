@@ -25,6 +25,6 @@ def add_held(families: Families, world: World) -> None:
     """How many of each kind are held."""
     held = Tally(subject.kind for subject in world.withheld)
     held[SubjectKind.JOB] += len(world.held)
-    held[SubjectKind.NODE] += sum(node.intent is NodeIntent.HELD for node in world.nodes.values())
+    held[SubjectKind.NODE] += sum(node.intent is NodeIntent.HELD for node in world.nodes_apart())
     for kind in KINDS:
         families["sched_held"].add([kind], held[kind])

@@ -97,6 +97,12 @@ class Node:
         return self.health is NodeHealth.UP and self.intent is NodeIntent.ACTIVE and not self.closed
 
     @property
+    def apart(self) -> bool:
+        """Whether it is held, not listed, or in quarantine or out of one, so that each tick looks at it."""
+        dated = self.quarantined_until is not None or self.unlisted_since is not None
+        return dated or self.intent in (NodeIntent.QUARANTINED, NodeIntent.HELD)
+
+    @property
     def closed_mask(self) -> int:
         """Slots that take no new workers; bit i stands for slot i."""
         return _mask(self.closed_slots) & ((1 << self.slots) - 1) if self.closed_slots else 0

@@ -123,6 +123,8 @@ class World:
     leaving: Mapping[JobId, Job] = field(default_factory=dict)
     #: Queued jobs to which no tick has given a reason yet.
     unexplained: Mapping[JobId, Job] = field(default_factory=dict)
+    #: Nodes that are held, not listed, or in quarantine or out of one; see `Node.apart`.
+    apart: frozenset[NodeName] = frozenset()
     #: What the last steps to this world touched; `evolve` keeps it.
     trail: tuple[Touched, ...] = field(default=(), compare=False, repr=False)
 
@@ -157,6 +159,10 @@ class World:
         yield from self.active.values()
         yield from self.queued.values()
         yield from self.suspended.values()
+
+    def nodes_apart(self) -> list[Node]:
+        """The nodes of `apart`, in their order."""
+        return [self.nodes[name] for name in filter(self.apart.__contains__, self.nodes)] if self.apart else []
 
     def unread(self, job_id: JobId) -> Unreadable | None:
         """Why the job is not here although its row is; None: it is not for that."""
@@ -234,7 +240,7 @@ class World:
         accounts = self._with_accounts(changes)
         if not rows and ahead_seconds == self.ahead_seconds:
             return accounts
-        jobs = {job.id: job for job in changes.jobs}
+        jobs, progressed = {job.id: job for job in changes.jobs}, changes.progressed
         nodes = self.nodes
         if changes.nodes:
             nodes = {**nodes, **{node.name: node for node in changes.nodes}}
@@ -248,11 +254,12 @@ class World:
         usage, held_again = _moved_usage(self, jobs.values())
         step = Touched(frozenset(jobs), gone.union(node.name for node in changes.nodes))
         return World(
-            queued=_moved(self.queued, jobs, lambda job: job.state is JobState.QUEUED),
-            suspended=_moved(self.suspended, jobs, lambda job: job.state is JobState.SUSPENDED),
-            active=_moved(self.active, jobs, lambda job: job.state.managed),
-            held=_moved(self.held, jobs, lambda job: job.state is JobState.HELD),
+            queued=_moved(self.queued, jobs, progressed, lambda job: job.state is JobState.QUEUED),
+            suspended=_moved(self.suspended, jobs, progressed, lambda job: job.state is JobState.SUSPENDED),
+            active=_moved(self.active, jobs, progressed, lambda job: job.state.managed),
+            held=_moved(self.held, jobs, progressed, lambda job: job.state is JobState.HELD),
             nodes=nodes,
+            apart=self.apart - step.nodes | {node.name for node in changes.nodes if node.apart},
             usage=usage,
             held_again=held_again,
             strays=self.strays,
@@ -267,9 +274,9 @@ class World:
             queue_usage=accounts.queue_usage,
             unreadable=self.unreadable,
             ahead_seconds=ahead_seconds,
-            reserved=_moved(self.reserved, jobs, lambda job: bool(job.reservation)),
-            leaving=_moved(self.leaving, jobs, _has_leavers),
-            unexplained=_moved(self.unexplained, jobs, _is_unexplained),
+            reserved=_moved(self.reserved, jobs, progressed, lambda job: bool(job.reservation)),
+            leaving=_moved(self.leaving, jobs, progressed, _has_leavers),
+            unexplained=_moved(self.unexplained, jobs, progressed, _is_unexplained),
             trail=(*self.trail[1 - TRAIL_MAX :], step),
         )
 
@@ -327,11 +334,20 @@ def sharers(world: World) -> Iterator[Worker | Stray]:
 
 
 def _moved(
-    before: Mapping[JobId, Job], changed: Mapping[JobId, Job], belongs: Callable[[Job], bool]
+    before: Mapping[JobId, Job],
+    changed: Mapping[JobId, Job],
+    progressed: frozenset[JobId],
+    belongs: Callable[[Job], bool],
 ) -> Mapping[JobId, Job]:
-    """Jobs of one kind after some changed; the same mapping where none came or left."""
+    """Jobs of one kind after some changed; the same mapping where none came or left.
+
+    Those that have only `progressed` stay where they were.
+    """
     gone = [job_id for job_id in changed if job_id in before]
-    come = {job_id: job for job_id, job in changed.items() if belongs(job)}
+    stay = progressed.intersection(gone)
+    come = {
+        job_id: job for job_id, job in changed.items() if (job_id in stay if job_id in progressed else belongs(job))
+    }
     if not gone and not come:
         return before
     after = dict(before)

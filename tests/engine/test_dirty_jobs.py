@@ -15,7 +15,7 @@ from scheduler.engine.state.deadlines import job_deadline
 from scheduler.engine.state.reports import Liveness
 from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
-from scheduler.model.job import Runtime
+from scheduler.model.job import Job, Runtime
 from scheduler.model.job_state import JobState
 from scheduler.model.plan import Plan
 from scheduler.model.world import World
@@ -99,11 +99,11 @@ def test_a_lower_minimum_lets_a_job_go_on_without_a_node_out_of_reach(w: Site, r
 def test_unsettled_jobs_and_the_next_deadline_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     find, compared = DirtyJobs.next_deadline, 0
 
-    def checked(self: DirtyJobs, world: World, now: float) -> float | None:
+    def checked(self: DirtyJobs, world: World, unsettled: list[Job], now: float) -> float | None:
         nonlocal compared
-        assert self.unsettled(world) == [job for job in world.active.values() if not is_settled(job)]
+        assert unsettled == [job for job in world.active.values() if not is_settled(job)]
         jobs = (job_deadline(job, self._liveness, now, self._settings) for job in world.active.values())
-        found, first = find(self, world, now), min((each for each in jobs if each is not None), default=None)
+        found, first = find(self, world, unsettled, now), min((each for each in jobs if each is not None), default=None)
         assert first is None or (found is not None and now < found <= first)
         compared += 1
         return found

@@ -116,7 +116,7 @@ def test_a_held_node_has_nothing_to_give_and_others_have_what_they_had() -> None
     odd = NodeObservation(A, "odd", 8, cpus=math.nan, memory_mib=9, labels=(("k", "v"),), gpu_type="l4", oversell=2.0)
     plain = NodeObservation(B, "b", 4, cpus=2.0)
     seen = Observation({A: odd, B: plain}, {}, loads={A: LOADS, B: LOADS})
-    world = World(nodes={A: held, B: Node(B, "b", 4), C: unseen})
+    world = World.of((), (held, Node(B, "b", 4), unseen))
     after = without_held(replace(EMPTY, world=world, observation=seen))
     assert after.observation == Observation(
         {A: NodeObservation(A, "kept", 0, closed="held: it fails"), B: plain}, {}, loads={B: LOADS}

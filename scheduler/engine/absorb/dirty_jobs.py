@@ -7,7 +7,7 @@ without a node that is out of reach. Knowledge of a job is kept per `Job` value:
 object means that nothing changed, except when its workers were last heard, which puts off when their silence is due.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
@@ -55,8 +55,8 @@ class DirtyJobs:
         self._settings = settings
         self._liveness = liveness
         self._known: dict[JobId, _Known] = {}
-        #: The active jobs of which `_known` holds the present values.
-        self._active: Mapping[JobId, Job] = {}
+        #: The world of whose active jobs `_known` holds the values.
+        self._world = World()
         self._unsettled: set[JobId] = set()
         #: Jobs that have changed in more than their progress since they were looked at.
         self._altered: set[JobId] = set()
@@ -71,7 +71,7 @@ class DirtyJobs:
     def reset(self) -> None:
         """Forget everything: nothing that was observed counts as absorbed."""
         self._known.clear()
-        self._active = {}
+        self._world = World()
         self._unsettled.clear()
         self._altered.clear()
         self._deadlines.clear()
@@ -85,7 +85,7 @@ class DirtyJobs:
     def focus(self, world: World, observation: Observation, now: float) -> Focus:
         """Nodes, jobs and workers that the observation, reports or time may change."""
         before, active, nodes = self._seen, world.active, self._different(world.nodes, observation.nodes)
-        self._follow(active)
+        self._follow(world)
         if before is None:
             return self._focus(nodes, list(active.values()), {}, list(observation.workers.values()))
         moved = _moved(before.workers, observation.workers)
@@ -109,8 +109,7 @@ class DirtyJobs:
                     touched.add(report.job_id)
         for job_id in touched & progress.keys():
             del progress[job_id]
-        jobs = [job for job_id, job in active.items() if job_id in touched or job_id in progress]
-        return self._focus(nodes, jobs, progress, moved)
+        return self._focus(nodes, _among(active, touched | progress.keys()), progress, moved)
 
     def ended(self, observation: Observation) -> list[WorkerObservation]:
         """Workers whose end was observed and that the cluster still lists."""
@@ -120,16 +119,15 @@ class DirtyJobs:
 
     def unsettled(self, world: World) -> list[Job]:
         """Active jobs for which the cluster may have something to do."""
-        self._follow(world.active)
-        return [job for job_id, job in world.active.items() if job_id in self._unsettled] if self._unsettled else []
+        self._follow(world)
+        return _among(world.active, self._unsettled)
 
-    def next_deadline(self, world: World, now: float) -> float | None:
+    def next_deadline(self, world: World, unsettled: Iterable[Job], now: float) -> float | None:
         """The earliest moment at which time alone changes something; None if it never does."""
-        unsettled = self.unsettled(world)
         found = [job_deadline(job, self._liveness, now, self._settings) for job in unsettled]
         deadlines = [self._next_of_settled(now), *found]
         deadlines.extend(at for b in world.bookings.values() for at in (b.start_at, b.end_at))
-        deadlines.extend(n.quarantined_until for n in world.nodes.values() if n.quarantined_until is not None)
+        deadlines.extend(node.quarantined_until for node in world.nodes_apart())
         return min((d for d in deadlines if d is not None and d > now), default=None)
 
     def _different(
@@ -182,27 +180,29 @@ class DirtyJobs:
         known = self._known.get(job_id)
         return known is not None and known.settled and known.deadline == deadline
 
-    def _follow(self, active: Mapping[JobId, Job]) -> None:
-        """Judge the jobs that have other values than were judged last."""
-        if active is self._active:
+    def _follow(self, world: World) -> None:
+        """Judge the jobs that have other values than were judged last, and drop those that are not active any more."""
+        before, self._world = self._world, world
+        if world.active is before.active:
             return
-        known = self._known
-        for job in [job for job_id, job in active.items() if (k := known.get(job_id)) is None or k.job is not job]:
-            before = known.get(job.id)
-            if before is not None and job.only_progressed(before.job):  # its deadlines stay
-                known[job.id] = replace(before, job=job)
-            else:
+        touched, known = world.touched_since(before), self._known
+        for job_id in world.active.keys() | known.keys() if touched is None else touched.jobs:
+            job, old = world.active.get(job_id), known.get(job_id)
+            if job is None:
+                self._drop(job_id)
+            elif old is not None and old.job is not job and job.only_progressed(old.job):  # its deadlines stay
+                known[job_id] = replace(old, job=job)
+            elif old is None or old.job is not job:
                 self._judge(job)
-                self._altered.add(job.id)
-        if len(known) > len(active):
-            for job_id in known.keys() - active.keys():
-                del known[job_id]
-            self._unsettled &= known.keys()
-            self._altered &= known.keys()
-        if len(self._deadlines) > 2 * len(active) + 100:
+                self._altered.add(job_id)
+        if len(self._deadlines) > 2 * len(known) + 100:
             settled = ((job_id, each.deadline) for job_id, each in known.items() if each.settled)
             self._deadlines = sorted((deadline, job_id) for job_id, deadline in settled if deadline is not None)
-        self._active = active
+
+    def _drop(self, job_id: JobId) -> None:
+        self._known.pop(job_id, None)
+        self._unsettled.discard(job_id)
+        self._altered.discard(job_id)
 
     def _judge(self, job: Job) -> _Known:
         deadline = job_deadline(job, self._liveness, 0.0, self._settings)
@@ -215,6 +215,11 @@ class DirtyJobs:
         if deadline is not None:
             heappush(self._deadlines, (deadline, job.id))
         return known
+
+
+def _among(active: Mapping[JobId, Job], wanted: Collection[JobId]) -> list[Job]:
+    """Those of the active jobs, in their order."""
+    return [active[job_id] for job_id in filter(wanted.__contains__, active)] if wanted else []
 
 
 def _is_all_it_changes(job: Job, observation: Observation) -> bool:

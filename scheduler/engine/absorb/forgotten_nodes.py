@@ -30,7 +30,8 @@ def forget_nodes(changeset: Changeset, listed: Collection[NodeName], after_secon
 
 
 def _unlisted(changeset: Changeset, listed: Collection[NodeName]) -> Iterator[Node]:
-    for name in changeset.base.nodes:
+    for known in changeset.base.nodes_apart():
+        name = known.name
         if name not in listed and name not in changeset.base.usage and (node := changeset.node(name)) is not None:
             yield node
 

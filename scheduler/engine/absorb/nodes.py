@@ -32,12 +32,13 @@ def absorb_nodes(
     `different`: those of the observed nodes that are stored otherwise.
     """
     gone = absorb_listed(changeset, seen, different)
-    for name, node in changeset.base.nodes.items():
+    nodes = changeset.base.nodes
+    for node in [nodes[name] for name in nodes if name not in seen]:
         # An unreadable node stays as it is stored until the cluster reports it.
-        if name not in seen and node.unlisted_since is None and (node.version or node.health is NodeHealth.UP):
+        if node.unlisted_since is None and (node.version or node.health is NodeHealth.UP):
             _miss(changeset, node)
-    for name in [node.name for node in changeset.base.nodes.values() if node.intent is NodeIntent.QUARANTINED]:
-        end_quarantine(changeset, name)
+    for node in changeset.base.nodes_apart():
+        end_quarantine(changeset, node.name)
     return gone
 
 

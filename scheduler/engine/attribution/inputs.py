@@ -44,7 +44,7 @@ def subjects_of(inputs: TickInputs) -> list[Subject]:
 def without_held(inputs: TickInputs) -> TickInputs:
     """The inputs without withheld subjects, and with nothing of held jobs except their presence."""
     world, observation = inputs.world, inputs.observation
-    nodes = [name for name, node in world.nodes.items() if node.intent is NodeIntent.HELD]
+    nodes = [node.name for node in world.nodes_apart() if node.intent is NodeIntent.HELD]
     if not (world.held or world.withheld or nodes):
         return inputs
     pods = {subject.name for subject in world.withheld if subject.kind is SubjectKind.POD}
