@@ -11,6 +11,7 @@ from types import MappingProxyType
 from scheduler.model.booking import Booking, BookingState
 from scheduler.model.data_queue import DataQueue
 from scheduler.model.event import Event, EventKind
+from scheduler.model.evolve import evolve
 from scheduler.model.foreign import Awaited, ForeignUse
 from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
@@ -129,7 +130,7 @@ class Changeset:
         self.matters = self.matters or _speeds(before) != _speeds(progress)
         if job.id not in self._jobs:
             self._progressed.add(job.id)
-        self._jobs[job.id] = replace(job, progress=progress)
+        self._jobs[job.id] = evolve(job, progress=progress)
 
     @property
     def progressed(self) -> bool:
@@ -294,6 +295,11 @@ class Changeset:
             budgets_told=tuple(self.budgets_told),
         )
 
+    def with_usage(self) -> World:
+        """The world with what workers hold of nodes as it is now; its jobs are as they were."""
+        usage = self.base.usage_after((*self._jobs.values(), *self._held.values()))
+        return replace(self.base, usage=usage)
+
     def world(self) -> World:
         """The world as it would be if the changeset were committed now, versions aside."""
         return self.base.evolve(
@@ -317,7 +323,7 @@ def committed(changes: Changes) -> Changes:
     """The changes as the store has them after the commit: each job's and node's version is one higher."""
     return replace(
         changes,
-        jobs=tuple(replace(job, version=job.version + 1) for job in changes.jobs),
+        jobs=tuple(evolve(job, version=job.version + 1) for job in changes.jobs),
         nodes=tuple(replace(node, version=node.version + 1) for node in changes.nodes),
     )
 

@@ -360,7 +360,7 @@ class Engine:
 
     def _post(self, world: World, changes: Changes, inputs: TickInputs, decided: Plan) -> None:
         """Show others the new world."""
-        self._board.update(world, changes.jobs)
+        self._board.update(world, changes.altered)
         if decided.shares or not world.queues:  # else nothing was to be planned
             self._board.shares = decided.shares
         self._memory.forget_ended(changes)

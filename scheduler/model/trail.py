@@ -14,6 +14,8 @@ class Touched:
     """Jobs and nodes of which one world may differ from another."""
 
     jobs: frozenset[JobId]
+    #: Those of the jobs that may differ in more than their progress and their version.
+    altered: frozenset[JobId]
     nodes: frozenset[NodeName]
 
 
@@ -25,6 +27,7 @@ def touched_between(trail: Sequence[Touched], other: Sequence[Touched]) -> Touch
         if common is not None:
             steps = (*other[k + 1 :], *trail[common + 1 :])
             jobs: frozenset[JobId] = frozenset().union(*(step.jobs for step in steps))
+            altered: frozenset[JobId] = frozenset().union(*(step.altered for step in steps))
             nodes: frozenset[NodeName] = frozenset().union(*(step.nodes for step in steps))
-            return Touched(jobs, nodes)
+            return Touched(jobs, altered, nodes)
     return None

@@ -70,6 +70,11 @@ class Changes:
     #: Those of the jobs of which nothing but the progress has changed.
     progressed: frozenset[JobId] = frozenset()
 
+    @property
+    def altered(self) -> list[Job]:
+        """Those of the jobs of which more than the progress has changed."""
+        return [job for job in self.jobs if job.id not in self.progressed]
+
     def __bool__(self) -> bool:
         changed = self.jobs or self.workers or self.nodes or self.forgotten or self.events or self.bookings
         accounts = self.holdings or self.charges or self.queue_usage
@@ -251,8 +256,10 @@ class World:
         if changes.bookings:
             merged = {**bookings, **{booking.name: booking for booking in changes.bookings}}
             bookings = {name: each for name, each in merged.items() if each.state is not BookingState.OVER}
-        usage, held_again = _moved_usage(self, jobs.values())
-        step = Touched(frozenset(jobs), gone.union(node.name for node in changes.nodes))
+        usage, held_again = self.usage_after(jobs.values())
+        step = Touched(
+            frozenset(jobs), frozenset(jobs.keys() - progressed), gone.union(node.name for node in changes.nodes)
+        )
         return World(
             queued=_moved(self.queued, jobs, progressed, lambda job: job.state is JobState.QUEUED),
             suspended=_moved(self.suspended, jobs, progressed, lambda job: job.state is JobState.SUSPENDED),
@@ -279,6 +286,36 @@ class World:
             unexplained=_moved(self.unexplained, jobs, progressed, _is_unexplained),
             trail=(*self.trail[1 - TRAIL_MAX :], step),
         )
+
+    def usage_after(self, jobs: Iterable[Job]) -> tuple[Mapping[NodeName, NodeUsage], Mapping[NodeName, int]]:
+        """Usage by node after these jobs changed, and `held_again`.
+
+        What is gone is taken off first, for others may be on its slots now.
+        """
+        gone: list[Worker] = []
+        come: list[Worker] = []
+        for job in jobs:
+            job_before = self.active.get(job.id)
+            before = job_before.all_workers if job_before else ()
+            after = job.all_workers if job.state.managed else ()
+            if before is not after:
+                old, new = {w.id for w in before}, {w.id for w in after}
+                gone += (w for w in before if w.id not in new)
+                come += (w for w in after if w.id not in old)
+        if not gone and not come:
+            return self.usage, self.held_again
+        usage = dict(self.usage)
+        for worker in gone:
+            left = usage[worker.node].minus(worker)
+            if left.workers:
+                usage[worker.node] = left
+            else:
+                del usage[worker.node]
+        for worker in come:
+            usage[worker.node] = usage.get(worker.node, NO_USAGE).plus(worker)
+        names = {worker.node for worker in (*gone, *come)}
+        now = {name: mask_of(usage.get(name, NO_USAGE).held_again) for name in names}
+        return usage, {name: mask for name, mask in {**self.held_again, **now}.items() if mask}
 
     def _with_accounts(self, changes: Changes) -> "World":
         """The world with what accounts hold after these changes, and nothing else of them."""
@@ -364,33 +401,3 @@ def _has_leavers(job: Job) -> bool:
 
 def _is_unexplained(job: Job) -> bool:
     return job.state is JobState.QUEUED and job.wait_reason in (None, WaitReason.SUBMITTED)
-
-
-def _moved_usage(world: World, jobs: Iterable[Job]) -> tuple[Mapping[NodeName, NodeUsage], Mapping[NodeName, int]]:
-    """Usage per node after these jobs changed, and `World.held_again`.
-
-    First what is gone is taken off, for others may be on its slots now.
-    """
-    gone: list[Worker] = []
-    come: list[Worker] = []
-    for job in jobs:
-        job_before = world.active.get(job.id)
-        before = job_before.all_workers if job_before else ()
-        after = job.all_workers if job.state.managed else ()
-        if before is not after:
-            old, new = {w.id for w in before}, {w.id for w in after}
-            gone += (w for w in before if w.id not in new)
-            come += (w for w in after if w.id not in old)
-    if not gone and not come:
-        return world.usage, world.held_again
-    usage = dict(world.usage)
-    for worker in gone:
-        left = usage[worker.node].minus(worker)
-        if left.workers:
-            usage[worker.node] = left
-        else:
-            del usage[worker.node]
-    for worker in come:
-        usage[worker.node] = usage.get(worker.node, NO_USAGE).plus(worker)
-    now = {name: mask_of(usage.get(name, NO_USAGE).held_again) for name in {worker.node for worker in (*gone, *come)}}
-    return usage, {name: mask for name, mask in {**world.held_again, **now}.items() if mask}

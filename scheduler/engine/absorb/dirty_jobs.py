@@ -8,7 +8,7 @@ object means that nothing changed, except when its workers were last heard, whic
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from scheduler.config import EngineSettings
@@ -186,13 +186,14 @@ class DirtyJobs:
         if world.active is before.active:
             return
         touched, known = world.touched_since(before), self._known
-        for job_id in world.active.keys() | known.keys() if touched is None else touched.jobs:
+        altered = world.active.keys() | known.keys() if touched is None else touched.altered
+        for job_id in altered if touched is None else touched.jobs:
             job, old = world.active.get(job_id), known.get(job_id)
             if job is None:
                 self._drop(job_id)
-            elif old is not None and old.job is not job and job.only_progressed(old.job):  # its deadlines stay
-                known[job_id] = replace(old, job=job)
-            elif old is None or old.job is not job:
+            elif old is not None and (job_id not in altered or job.only_progressed(old.job)):  # its deadlines stay
+                known[job_id] = _Known(job, old.settled, old.deadline, old.first)
+            else:
                 self._judge(job)
                 self._altered.add(job_id)
         if len(self._deadlines) > 2 * len(known) + 100:

@@ -13,6 +13,7 @@ from scheduler.engine.ports import ActionFailure
 from scheduler.engine.state.lifecycle import ask_to_leave
 from scheduler.engine.state.reports import latest_moment
 from scheduler.model.event import EventKind
+from scheduler.model.evolve import evolve
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Progress
 from scheduler.model.node import CPU_EPSILON, Node, NodeIntent
@@ -236,7 +237,7 @@ def absorb_progress(
         useful = report.samples_per_second * (1.0 if efficiency is None else efficiency)
         rate = bounds.RATE.nearest(useful)
         speeds, scatter = after_report((speeds, scatter), size, rate, report.generation)
-    progress = replace(
+    progress = evolve(
         with_fraction(job, report.fraction, changeset.now),
         step=before.step if report.step is None else report.step,
         epoch=before.epoch if report.epoch is None else report.epoch,

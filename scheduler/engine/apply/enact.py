@@ -208,9 +208,9 @@ class _Slots:
         self._sharers: Counter[tuple[NodeName, int]] | None = None
 
     @cached_property
-    def _world(self) -> World:
-        """As it was before the first worker was placed."""
-        return self._changeset.world()
+    def _before(self) -> World:
+        """What was held before the first worker was placed."""
+        return self._changeset.with_usage()
 
     def take(self, name: NodeName, count: int, shared: bool) -> tuple[int, ...]:
         node = self._changeset.node(name)
@@ -223,7 +223,7 @@ class _Slots:
     def _free(self, node: Node, count: int) -> tuple[int, ...]:
         mask = self._masks.get(node.name)
         if mask is None:
-            mask = self._world.used(node.name).slot_mask | node.closed_mask
+            mask = self._before.used(node.name).slot_mask | node.closed_mask
         chosen = tuple([slot for slot in range(node.slots) if not mask >> slot & 1][:count])
         self._masks[node.name] = mask | mask_of(chosen)
         return chosen
@@ -231,8 +231,9 @@ class _Slots:
     def _to_share(self, node: Node, count: int) -> tuple[int, ...]:
         """Different slots, none of them crowded or closed."""
         if self._sharers is None:
-            self._sharers = Counter((who.node, slot) for who in sharers(self._world) for slot in who.slot_ids)
-        on_slot, crowded = self._sharers, self._world.crowded.get(node.name, {})
+            world = self._changeset.world()
+            self._sharers = Counter((who.node, slot) for who in sharers(world) for slot in who.slot_ids)
+        on_slot, crowded = self._sharers, self._changeset.base.crowded.get(node.name, {})
         closed = node.closed_mask
         open_slots = (slot for slot in range(node.slots) if slot not in crowded and not closed >> slot & 1)
         chosen = tuple(sorted(sorted(open_slots, key=lambda slot: (on_slot[node.name, slot], slot))[:count]))

@@ -61,7 +61,7 @@ class Accounts:
         # What is held across a change of clocks, and for days, is charged up to now although it does not change.
         charge_all = clock_set or (hour // 24 != self._day and bool(world.holdings))
         touched: set[AccountKey] = set()
-        for job in changes.jobs:
+        for job in changes.altered:
             touched |= self._put(job)
         lost = list(self._lost(world, changes, hour))
         if not (touched or lost or everything or charge_all):

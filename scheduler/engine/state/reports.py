@@ -49,8 +49,8 @@ class ReportBox:
 
     def last_checkpoint_at(self, job: Job) -> float | None:
         """When a checkpoint was last written, by the newest reports of the job's workers; None: unknown."""
-        reports = (self._latest.get(worker.id) for worker in job.workers)
-        return latest_moment(*(report.last_checkpoint_at for report in reports if report is not None))
+        reports = [self._latest.get(worker.id) for worker in job.workers]
+        return latest_moment(*[report.last_checkpoint_at for report in reports if report is not None])
 
     def forget(self, workers: Iterable[WorkerId]) -> None:
         """Drop the reports of ended workers."""
@@ -122,7 +122,7 @@ class Liveness:
 
 def latest_moment(*moments: float | None) -> float | None:
     """The latest of the known moments."""
-    return max((moment for moment in moments if moment is not None), default=None)
+    return max([moment for moment in moments if moment is not None], default=None)
 
 
 def _urgent(report: WorkerReport) -> tuple[bool, int, str | None, Agreed | None, Missed | None]:
