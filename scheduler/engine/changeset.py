@@ -5,7 +5,6 @@ committed; a tick that fails throws its changeset away.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from scheduler.model.booking import Booking, BookingState
@@ -175,7 +174,7 @@ class Changeset:
     def move(self, job: Job, state: JobState) -> Job:
         """Put the job into another state; raises `IllegalTransition` where its table has no such edge."""
         check_job_transition(job, state)
-        return self.put(replace(job, state=state))
+        return self.put(evolve(job, state=state))
 
     def put_node(self, node: Node) -> Node:
         """Put a new value of a node, or a new node."""
@@ -203,9 +202,9 @@ class Changeset:
         self._workers.update((worker.id, worker) for worker in workers)
         fixed = [worker for worker in workers if worker.fixed]
         if fixed:
-            job = replace(job, fixed_workers=_with(fixed, job.fixed_workers))
+            job = evolve(job, fixed_workers=_with(fixed, job.fixed_workers))
         if len(fixed) < len(workers):
-            job = replace(job, workers=_with([worker for worker in workers if not worker.fixed], job.workers))
+            job = evolve(job, workers=_with([worker for worker in workers if not worker.fixed], job.workers))
         return self.put(job)
 
     def new_workers(self) -> list[Worker]:
@@ -220,7 +219,7 @@ class Changeset:
     def move_worker(self, worker: Worker, state: WorkerState) -> Worker:
         """Put a live worker into another live state."""
         check_worker_transition(worker, state)
-        moved = replace(
+        moved = evolve(
             worker,
             state=state,
             started_at=self.now if worker.started_at is None else worker.started_at,
@@ -234,17 +233,17 @@ class Changeset:
     ) -> Worker:
         """Take a worker that is gone out of its job, and keep its last value for history."""
         check_worker_transition(worker, state)
-        ended = replace(
+        ended = evolve(
             worker, state=state, exit_reason=reason, exit_code=exit_code, ended_at=self.now, rank=None, detail=detail
         )
         self._workers[worker.id] = ended
         job = self.the_job(worker.job_id)
         if worker.fixed:
-            self.put(replace(job, fixed_workers=tuple(w for w in job.fixed_workers if w.id != worker.id)))
+            self.put(evolve(job, fixed_workers=tuple(w for w in job.fixed_workers if w.id != worker.id)))
         else:
             served = 0.0 if worker.started_at is None else max(self.now - worker.started_at, 0.0) * len(worker.slot_ids)
             left = tuple(w for w in job.workers if w.id != worker.id)
-            self.put(replace(job, workers=left, served_slot_seconds=job.served_slot_seconds + served))
+            self.put(evolve(job, workers=left, served_slot_seconds=job.served_slot_seconds + served))
         self.event(
             EventKind.WORKER_ENDED,
             job_id=job.id,
@@ -298,7 +297,7 @@ class Changeset:
     def with_usage(self) -> World:
         """The world with what workers hold of nodes as it is now; its jobs are as they were."""
         usage = self.base.usage_after((*self._jobs.values(), *self._held.values()))
-        return replace(self.base, usage=usage)
+        return evolve(self.base, usage=usage)
 
     def world(self) -> World:
         """The world as it would be if the changeset were committed now, versions aside."""
@@ -321,10 +320,10 @@ def _with(new: Sequence[Worker], before: tuple[Worker, ...]) -> tuple[Worker, ..
 
 def committed(changes: Changes) -> Changes:
     """The changes as the store has them after the commit: each job's and node's version is one higher."""
-    return replace(
+    return evolve(
         changes,
         jobs=tuple(evolve(job, version=job.version + 1) for job in changes.jobs),
-        nodes=tuple(replace(node, version=node.version + 1) for node in changes.nodes),
+        nodes=tuple(evolve(node, version=node.version + 1) for node in changes.nodes),
     )
 
 

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
-from itertools import chain
 
 from scheduler.clusters.simulated.foreign import ForeignProcesses
 from scheduler.clusters.simulated.node import SimulatedNode
@@ -189,7 +188,10 @@ class SimulatedCluster:
     def _merged(self, workers: list[Mapping[WorkerId, WorkerObservation]]) -> Mapping[WorkerId, WorkerObservation]:
         """All of these workers, by node; the same mapping as long as they stay as they are."""
         if workers != self._merged_from:
-            self._merged_from, self._seen = workers, dict(chain.from_iterable(each.items() for each in workers))
+            self._merged_from, seen = workers, dict[WorkerId, WorkerObservation]()
+            for each in workers:
+                seen.update(each)
+            self._seen = seen
         return self._seen
 
     def apply(self, actions: Sequence[ClusterAction], until: float = math.inf) -> Sequence[ActionFailure]:

@@ -1,7 +1,6 @@
 """Absorb: turns observations and requests since the last tick into changes. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from scheduler.config import EngineSettings
 from scheduler.engine.absorb.dirty_jobs import Focus
@@ -22,6 +21,7 @@ from scheduler.engine.state.bookings import stop_released
 from scheduler.engine.state.deadlines import absence, hang_deadline, silence
 from scheduler.engine.state.membership import adopt, settle
 from scheduler.engine.state.reports import Liveness
+from scheduler.model.evolve import evolve
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.observation import Missed, Observation, WorkerReport
@@ -103,7 +103,7 @@ def _absorb_reports(
         if worker.id in reports and worker.reported_generation == 0:
             current = changeset.the_job(job.id).worker(worker.id)
             if current is not None:  # whichever engine leads from now on expects it to go on
-                changeset.put_worker(replace(current, reported_generation=max(job.generation, 1)))
+                changeset.put_worker(evolve(current, reported_generation=max(job.generation, 1)))
     for worker in job.workers:
         report = reports.get(worker.id)
         current = changeset.the_job(job.id).worker(worker.id) if report is not None else None
@@ -139,4 +139,4 @@ def _condemn_missed(changeset: Changeset, job: Job, waiting: Worker, missed: Mis
 
 
 def _condemn(changeset: Changeset, worker: Worker, detail: str) -> None:
-    changeset.put_worker(replace(worker, leave_reason=LeaveReason.HUNG, stop_deadline=changeset.now, detail=detail))
+    changeset.put_worker(evolve(worker, leave_reason=LeaveReason.HUNG, stop_deadline=changeset.now, detail=detail))

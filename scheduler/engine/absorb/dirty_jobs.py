@@ -95,21 +95,32 @@ class DirtyJobs:
             touched.update(job.id for job in active.values() if any(w.node in changed for w in job.all_workers))
         touched.update(seen.job_id for seen in moved)
         touched.update(seen.job_id for seen in _gone(before.workers, observation.workers, moved))
-        progress, interval_seconds = {}, self._settings.progress_interval_seconds
-        for report in observation.reports.values():
-            known = self._known.get(report.job_id)
-            if known is None:
-                continue
-            if report.missed is not None or _is_news(report.agreed, known.job):
-                touched.add(report.job_id)
-            elif known.first == report.worker_id and progress_is_due(known.job, report, now, interval_seconds):
-                if _is_all_it_changes(known.job, observation):
-                    progress[report.job_id] = report
-                else:
-                    touched.add(report.job_id)
+        progress, agreeing = self._progress(observation.reports, touched, now)
+        touched.update(job_id for job_id in progress if job_id in agreeing or active[job_id].spec.data is not None)
         for job_id in touched & progress.keys():
             del progress[job_id]
         return self._focus(nodes, _among(active, touched | progress.keys()), progress, moved)
+
+    def _progress(
+        self, reports: Mapping[WorkerId, WorkerReport], touched: set[JobId], now: float
+    ) -> tuple[dict[JobId, WorkerReport], set[JobId]]:
+        """The reports of progress that are to be kept, and the jobs whose workers agreed on a group by themselves.
+
+        Jobs whose workers report anything else that is new are added to `touched`.
+        """
+        progress, agreeing = {}, set()
+        interval_seconds = self._settings.progress_interval_seconds
+        for report in reports.values():
+            known = self._known.get(report.job_id)
+            if known is None:
+                continue
+            if report.agreed is not None:
+                agreeing.add(report.job_id)
+            if report.missed is not None or (report.agreed is not None and _is_news(report.agreed, known.job)):
+                touched.add(report.job_id)
+            elif known.first == report.worker_id and progress_is_due(known.job, report, now, interval_seconds):
+                progress[report.job_id] = report
+        return progress, agreeing
 
     def ended(self, observation: Observation) -> list[WorkerObservation]:
         """Workers whose end was observed and that the cluster still lists."""
@@ -223,15 +234,9 @@ def _among(active: Mapping[JobId, Job], wanted: Collection[JobId]) -> list[Job]:
     return [active[job_id] for job_id in filter(wanted.__contains__, active)] if wanted else []
 
 
-def _is_all_it_changes(job: Job, observation: Observation) -> bool:
-    """Whether a report of its progress changes nothing else of the job: no data, and no group that agreed on itself."""
-    reports = (observation.reports.get(worker.id) for worker in job.workers)
-    return job.spec.data is None and all(report is None or report.agreed is None for report in reports)
-
-
-def _is_news(agreed: Agreed | None, job: Job) -> bool:
+def _is_news(agreed: Agreed, job: Job) -> bool:
     """Whether workers of the job have agreed on a group that it has not adopted."""
-    return agreed is not None and (agreed.generation, agreed.sub) > job.progress.adopted
+    return (agreed.generation, agreed.sub) > job.progress.adopted
 
 
 def _is_over(known: _Known, now: float) -> bool:
@@ -280,4 +285,4 @@ def _gone(
     appeared = sum(1 for seen in moved if seen.id not in before)
     if len(before) + appeared == len(after):
         return []
-    return [seen for worker_id, seen in before.items() if worker_id not in after]
+    return [before[worker_id] for worker_id in before.keys() - after.keys()]

@@ -1,7 +1,6 @@
 """Absorb users' intents: each is carried out, or refused with an event that says why."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from scheduler.engine.absorb.closed_slots import accept_faults, tell_of_slots
 from scheduler.engine.absorb.held import absorb_held_intent
@@ -10,6 +9,7 @@ from scheduler.engine.ports import Inbox
 from scheduler.engine.state.bookings import promise, unbook
 from scheduler.engine.state.lifecycle import begin_stop, by_user, cancel_waiting
 from scheduler.model.event import EventKind
+from scheduler.model.evolve import evolve
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import Job
 from scheduler.model.job_state import STOP_TARGETS, JobState, StopReason, WaitReason
@@ -54,7 +54,7 @@ def _admit(changeset: Changeset, job: Job) -> None:
     elif changeset.job(job.id) is None:
         now = changeset.now
         is_ahead = job.submitted_at > now + AHEAD_SECONDS_MAX
-        changeset.put(replace(job, submitted_at=now, queued_at=now) if is_ahead else job)
+        changeset.put(evolve(job, submitted_at=now, queued_at=now) if is_ahead else job)
 
 
 def _absorb_job_intent(changeset: Changeset, intent: Intent) -> None:
@@ -87,7 +87,7 @@ def _suspend(changeset: Changeset, job: Job, intent: Intent) -> str:
         return "it is already suspended"
     if job.state is JobState.QUEUED:
         moved = changeset.move(by_user(job, StopReason.SUSPENDED), JobState.SUSPENDED)
-        changeset.put(replace(moved.unreserved(), wait_reason=None, wait_for=None, queued_at=changeset.now))
+        changeset.put(evolve(moved.unreserved(), wait_reason=None, wait_for=None, queued_at=changeset.now))
         changeset.event(EventKind.JOB_SUSPENDED, job_id=job.id, cause=StopReason.SUSPENDED)
     elif job.state is not JobState.STOPPING:
         begin_stop(changeset, job.id, StopReason.SUSPENDED)
@@ -101,10 +101,10 @@ def _suspend(changeset: Changeset, job: Job, intent: Intent) -> str:
 def _resume(changeset: Changeset, job: Job, intent: Intent) -> str:
     if job.state is JobState.SUSPENDED:
         moved = changeset.move(job, JobState.QUEUED)
-        waiting = replace(moved, queued_at=changeset.now, waited_seconds=0.0, wait_reason=WaitReason.SUBMITTED)
-        changeset.put(replace(waiting, stop_reason=None))
+        waiting = evolve(moved, queued_at=changeset.now, waited_seconds=0.0, wait_reason=WaitReason.SUBMITTED)
+        changeset.put(evolve(waiting, stop_reason=None))
     elif job.state is JobState.STOPPING and job.stop_reason is StopReason.SUSPENDED:
-        changeset.put(replace(job, stop_reason=StopReason.RESUMED))
+        changeset.put(evolve(job, stop_reason=StopReason.RESUMED))
     else:
         return "it is not suspended"
     changeset.event(EventKind.JOB_RESUMED, job_id=job.id, cause=intent.kind)
@@ -114,7 +114,7 @@ def _resume(changeset: Changeset, job: Job, intent: Intent) -> str:
 def _set_priority(changeset: Changeset, job: Job, intent: Intent) -> str:
     if intent.priority is None:
         return "no priority given"
-    changeset.put(replace(job, priority=intent.priority))
+    changeset.put(evolve(job, priority=intent.priority))
     changeset.event(
         EventKind.JOB_CHANGED,
         job_id=job.id,
@@ -129,7 +129,7 @@ def _scale(changeset: Changeset, job: Job, intent: Intent) -> str:
     high = job.max_workers if intent.max_workers is None else intent.max_workers
     if not 1 <= low <= high:
         return f"the minimum {low} must be at least 1 and at most the maximum {high}"
-    changeset.put(replace(job, min_workers=low, max_workers=high))
+    changeset.put(evolve(job, min_workers=low, max_workers=high))
     changeset.event(
         EventKind.JOB_CHANGED,
         job_id=job.id,
@@ -171,7 +171,7 @@ def _absorb_node_intent(changeset: Changeset, intent: Intent) -> None:
         return
     fresh = target is NodeIntent.ACTIVE
     changeset.put_node(
-        replace(
+        evolve(
             node,
             intent=target,
             quarantined_until=None,

@@ -1,7 +1,6 @@
 """Reactions to workers that ended: done, replaced, restarted as a gang, or given up."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from scheduler.backoff import Backoff
 from scheduler.config import EngineSettings
@@ -13,6 +12,7 @@ from scheduler.engine.state.deadlines import limit_deadline
 from scheduler.engine.state.lifecycle import ask_to_leave, begin_stop, finish_if_empty
 from scheduler.model.data import Charge
 from scheduler.model.event import EventKind
+from scheduler.model.evolve import evolve
 from scheduler.model.ids import JobId, worker_id
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason
@@ -96,7 +96,7 @@ def _react_to_ends(changeset: Changeset, job: Job, ended: Sequence[Worker], sett
         return
     if done:
         left = changeset.the_job(job.id)
-        _finish(changeset, changeset.put(replace(left, finishing=True, detail=early if left.wanted_workers else "")))
+        _finish(changeset, changeset.put(evolve(left, finishing=True, detail=early if left.wanted_workers else "")))
     for worker in ended:
         _replace_worker(changeset, worker, settings)
 
@@ -107,7 +107,7 @@ def _react_to_fixed(changeset: Changeset, job: Job, ended: Sequence[Worker], set
     Ends after the other workers are done do not matter any more. A driver that is done ends the job.
     """
     if job.spec.runtime.driven and job.state in _SIZED and any(w.exit_reason is ExitReason.DONE for w in ended):
-        changeset.put(replace(job, finishing=True))
+        changeset.put(evolve(job, finishing=True))
         for worker in job.wanted_workers:
             ask_to_leave(changeset, job.id, worker.id, LeaveReason.JOB_FINISHING)
         return
@@ -127,14 +127,14 @@ def _stop_failed(changeset: Changeset, job: Job, settings: EngineSettings) -> No
         begin_stop(changeset, job.id, StopReason.RETRIES_EXHAUSTED, detail=job.detail)
         return
     pause = backoff_seconds(job.retries_used, settings)
-    changeset.put(replace(job, not_before=changeset.now + pause))
+    changeset.put(evolve(job, not_before=changeset.now + pause))
     begin_stop(changeset, job.id, StopReason.GANG_RESTART, detail=job.detail)
 
 
 def _stop_incomplete(changeset: Changeset, job: Job, gone: Worker, settings: EngineSettings) -> None:
     """Restart the job as a whole: a worker is gone that nothing can replace, without a failure."""
     pause = backoff_seconds(1, settings) if gone.exit_reason in _PAUSED else 0.0
-    changeset.put(replace(job, not_before=changeset.now + pause))
+    changeset.put(evolve(job, not_before=changeset.now + pause))
     told = f": {gone.detail}" if gone.detail else ""
     detail = f"{_named(gone)}: {gone.exit_reason}{told}"
     begin_stop(changeset, job.id, StopReason.BELOW_MINIMUM, detail=detail)
@@ -172,7 +172,7 @@ def _count_failure(
     told = f": {worker.detail}" if worker.detail else ""
     after = f"; {before}" if before else ""
     return changeset.put(
-        replace(
+        evolve(
             job,
             retries_used=used + counts,
             last_failure_at=changeset.now if counts else job.last_failure_at,
@@ -250,7 +250,7 @@ def _replace_worker(changeset: Changeset, worker: Worker, settings: EngineSettin
         shared=worker.shared,
         not_before=changeset.now + pause,
     )
-    changeset.put(replace(job, next_ordinal=job.next_ordinal + 1))
+    changeset.put(evolve(job, next_ordinal=job.next_ordinal + 1))
     changeset.put_worker(replacement)
     changeset.event(
         EventKind.WORKER_REPLACED,

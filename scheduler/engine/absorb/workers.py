@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from scheduler import bounds
 from scheduler.config import EngineSettings
@@ -85,7 +84,7 @@ def _note(changeset: Changeset, worker: Worker, detail: str) -> Worker:
     """Keep the cluster's detail on a worker, except on a hung one, of which more is known."""
     if detail == worker.detail or worker.leave_reason is LeaveReason.HUNG:
         return worker
-    noted = replace(worker, detail=detail)
+    noted = evolve(worker, detail=detail)
     changeset.put_worker(noted)
     return noted
 
@@ -175,7 +174,7 @@ def _absorb_alive(changeset: Changeset, job: Job, worker: Worker, seen: WorkerOb
         if seen.stuck and worker.wanted and not worker.condemned:
             blameless = seen.cause is EndCause.NOT_ADMITTED
             reason = LeaveReason.NOT_ADMITTED if blameless else LeaveReason.NOT_LAUNCHED
-            changeset.put_worker(replace(worker, leave_reason=reason, stop_deadline=changeset.now))
+            changeset.put_worker(evolve(worker, leave_reason=reason, stop_deadline=changeset.now))
         return
     if worker.state is WorkerState.PENDING:
         worker = changeset.move_worker(worker, WorkerState.STARTING)
@@ -208,11 +207,11 @@ def absorb_report(changeset: Changeset, job: Job, worker: Worker, report: Worker
         worker = changeset.move_worker(worker, WorkerState.STARTING)  # it talks, so it runs
         changeset.event(EventKind.WORKER_STARTED, job_id=job.id, worker_id=worker.id, node=worker.node)
     if report.ready and worker.state is WorkerState.STARTING and worker.wanted:
-        told = replace(worker, endpoint=report.endpoint, peer=report.peer)
+        told = evolve(worker, endpoint=report.endpoint, peer=report.peer)
         worker = changeset.move_worker(told, WorkerState.READY)
         changeset.event(EventKind.WORKER_READY, job_id=job.id, worker_id=worker.id, node=worker.node)
     if worker.reported_generation < report.generation <= job.generation and worker.member:
-        changeset.put_worker(replace(worker, reported_generation=report.generation))
+        changeset.put_worker(evolve(worker, reported_generation=report.generation))
 
 
 def absorb_progress(
@@ -264,14 +263,14 @@ def with_fraction(job: Job, fraction: float | None, now: float) -> Progress:
     if fraction is None:
         return before
     if fraction == done:
-        return replace(before, fraction=fraction)
+        return evolve(before, fraction=fraction)
     had = job.attained(now)
     if fraction < done:  # what was lost is done again
-        return replace(before, fraction=fraction, slot_seconds=had)
+        return evolve(before, fraction=fraction, slot_seconds=had)
     faded = recent * done / fraction
     recent = bounds.SHARE.nearest(max(faded + fraction - done, bounds.SHARE.low))
     whole = bounds.SLOT_SECONDS.nearest(((whole or 0.0) * faded + had - before.slot_seconds) / recent)
-    return replace(before, fraction=fraction, whole_slot_seconds=whole, recent_share=recent, slot_seconds=had)
+    return evolve(before, fraction=fraction, whole_slot_seconds=whole, recent_share=recent, slot_seconds=had)
 
 
 def progress_is_due(job: Job, report: WorkerReport, now: float, interval_seconds: float) -> bool:

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import replace
 from functools import cached_property
 from typing import assert_never
 
@@ -11,6 +10,7 @@ from scheduler.engine.changeset import Changeset
 from scheduler.engine.state.lifecycle import ask_to_leave, begin_stop
 from scheduler.engine.state.membership import settle
 from scheduler.model.event import Cause, EventKind
+from scheduler.model.evolve import evolve
 from scheduler.model.ids import NodeName, worker_id
 from scheduler.model.job import Job, Placement
 from scheduler.model.job_state import JobState
@@ -50,7 +50,7 @@ def enact(changeset: Changeset, plan: Plan, settings: EngineSettings) -> None:
 def _wait(changeset: Changeset, job: Job, waiting: Waiting) -> None:
     """Record why the job waits. `wait_for` changes often in a long queue; only a new reason makes an event."""
     if (job.wait_reason, job.wait_for) != (waiting.reason, waiting.for_job):
-        changeset.put(replace(job, wait_reason=waiting.reason, wait_for=waiting.for_job))
+        changeset.put(evolve(job, wait_reason=waiting.reason, wait_for=waiting.for_job))
     if job.wait_reason is not waiting.reason:
         changeset.event(EventKind.JOB_WAITS, job_id=job.id, cause=waiting.reason.value, for_job=waiting.for_job)
 
@@ -59,7 +59,7 @@ def _shrink(changeset: Changeset, action: Shrink, settings: EngineSettings) -> N
     job = changeset.the_job(action.job_id)
     before = len(job.wanted_workers)
     if action.reason is LeaveReason.NO_GAIN:
-        changeset.put_progress(job, replace(job.progress, speeds=after_loss(job.progress.speeds, before)))
+        changeset.put_progress(job, evolve(job.progress, speeds=after_loss(job.progress.speeds, before)))
     for leaving in action.workers:
         ask_to_leave(changeset, action.job_id, leaving, action.reason, action.for_job)
     changeset.event(
@@ -78,8 +78,8 @@ def _release(changeset: Changeset, action: Release) -> None:
 
 def _reserve(changeset: Changeset, action: Reserve) -> None:
     job = changeset.the_job(action.job_id)
-    held = replace(job, reservation=action.placement, reservation_shared=action.shared)
-    changeset.put(replace(held, fixed_reservation=action.fixed))
+    held = evolve(job, reservation=action.placement, reservation_shared=action.shared)
+    changeset.put(evolve(held, fixed_reservation=action.fixed))
     cause = Cause.SLOTS_BEING_FREED.value
     changeset.event(EventKind.JOB_RESERVED, job_id=action.job_id, cause=cause, detail=_describe(action))
 
@@ -89,7 +89,7 @@ def _start(changeset: Changeset, action: Start, slots: "_Slots", ports: "_Ports"
     cause = Cause.RESERVED_SLOTS if job.reservation else Cause.FREE_SLOTS
     wait_seconds = max(0.0, changeset.now - job.queued_at)
     changeset.put(
-        replace(
+        evolve(
             job.unreserved(),
             attempt=job.attempt + 1,
             first_started_at=changeset.now if job.attempt == 0 else job.first_started_at,
@@ -146,7 +146,7 @@ def _add_fixed_group(changeset: Changeset, job: Job, action: Start, slots: "_Slo
         for index, name in enumerate(names)
     ]
     hosts = tuple(f"{worker.host}:{ports.take(job)}" for worker in workers)
-    starting = replace(changeset.the_job(job.id), next_ordinal=job.next_ordinal + len(workers), fixed_hosts=hosts)
+    starting = evolve(changeset.the_job(job.id), next_ordinal=job.next_ordinal + len(workers), fixed_hosts=hosts)
     changeset.put_workers(starting, workers)
 
 
@@ -156,7 +156,7 @@ def _add_workers(changeset: Changeset, action: Start | Grow, slots: "_Slots") ->
     for ordinal, name in enumerate((name for name, count in action.placement for _ in range(count)), job.next_ordinal):
         taken = slots.take(name, job.shape.slots, action.shared)
         workers.append(_new_worker(changeset, job, ordinal, name, job.shape, taken, shared=action.shared))
-    changeset.put_workers(replace(job, next_ordinal=job.next_ordinal + len(workers)), workers)
+    changeset.put_workers(evolve(job, next_ordinal=job.next_ordinal + len(workers)), workers)
 
 
 def _new_worker(

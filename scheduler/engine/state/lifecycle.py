@@ -1,9 +1,8 @@
 """Transitions of a job out of its active states: being stopped, ending, going back to the queue."""
 
-from dataclasses import replace
-
 from scheduler.engine.changeset import Changeset
 from scheduler.model.event import EventKind
+from scheduler.model.evolve import evolve
 from scheduler.model.ids import JobId, WorkerId
 from scheduler.model.job import Job, Progress
 from scheduler.model.job_state import STOP_TARGETS, JobState, StopReason, WaitReason
@@ -30,7 +29,7 @@ def ask_to_leave(
     if worker.desired is Desired.STOP:
         return
     changeset.put_worker(
-        replace(
+        evolve(
             worker,
             desired=Desired.STOP,
             rank=None,
@@ -49,7 +48,7 @@ def begin_stop(
     Its fixed group is asked when the others are gone.
     """
     job = changeset.move(changeset.the_job(job_id), JobState.STOPPING)
-    changeset.put(replace(job, stop_reason=reason, stop_for=for_job, detail=detail, published_size=0))
+    changeset.put(evolve(job, stop_reason=reason, stop_for=for_job, detail=detail, published_size=0))
     for worker in job.workers:
         ask_to_leave(changeset, job_id, worker.id, LeaveReason.JOB_STOPPING, for_job)
     changeset.event(
@@ -75,7 +74,7 @@ def finish_if_empty(changeset: Changeset, job_id: JobId) -> None:
     elif job.state is JobState.STOPPING:
         _stopped(changeset, job)
     elif job.finishing:
-        done = changeset.move(replace(job, detail=_left_undone(changeset, job.id)), JobState.SUCCEEDED)
+        done = changeset.move(evolve(job, detail=_left_undone(changeset, job.id)), JobState.SUCCEEDED)
         _ended(changeset, done, EventKind.JOB_SUCCEEDED, ExitReason.DONE.value)
     else:
         begin_stop(changeset, job_id, StopReason.BELOW_MINIMUM, detail="no workers are left")
@@ -103,18 +102,18 @@ def _stopped(changeset: Changeset, job: Job) -> None:
     elif target is JobState.QUEUED:
         requeue(changeset, moved, kind, job.stop_reason.value)
     else:
-        changeset.put(replace(_without_attempt(moved), queued_at=changeset.now))
+        changeset.put(evolve(_without_attempt(moved), queued_at=changeset.now))
         changeset.event(kind, job_id=job.id, cause=job.stop_reason.value)
 
 
 def requeue(changeset: Changeset, job: Job, kind: EventKind, cause: str) -> None:
     """Put the job back into the queue, where a new wait begins."""
-    changeset.put(replace(_without_attempt(job), queued_at=changeset.now, wait_reason=WaitReason.SUBMITTED))
+    changeset.put(evolve(_without_attempt(job), queued_at=changeset.now, wait_reason=WaitReason.SUBMITTED))
     changeset.event(kind, job_id=job.id, cause=cause, for_job=job.stop_for)
 
 
 def _without_attempt(job: Job) -> Job:
-    return replace(
+    return evolve(
         job.unreserved(),
         started_at=None,
         running_at=None,
@@ -123,13 +122,13 @@ def _without_attempt(job: Job) -> Job:
         master_port=0,
         fixed_hosts=(),
         wait_for=None,
-        progress=replace(job.progress, samples_per_second=None) if job.progress != Progress() else job.progress,
+        progress=evolve(job.progress, samples_per_second=None) if job.progress != Progress() else job.progress,
     )
 
 
 def _ended(changeset: Changeset, job: Job, kind: EventKind, cause: str) -> None:
     changeset.put(
-        replace(
+        evolve(
             job.unreserved(),
             finished_at=changeset.now,
             published_size=0,
@@ -144,7 +143,7 @@ def _ended(changeset: Changeset, job: Job, kind: EventKind, cause: str) -> None:
 
 def by_user(job: Job, reason: StopReason) -> Job:
     """The job as stopped by a user, whatever stopped it before."""
-    return replace(job, stop_reason=reason, stop_for=None, detail="")
+    return evolve(job, stop_reason=reason, stop_for=None, detail="")
 
 
 def cancel_waiting(changeset: Changeset, job: Job) -> None:

@@ -4,12 +4,11 @@ No worker is published before it is ready, and the list of a generation never ch
 new generation with a new list, written in one transaction.
 """
 
-from dataclasses import replace
-
 from scheduler.config import EngineSettings
 from scheduler.engine.changeset import Changeset
 from scheduler.engine.state.lifecycle import ask_to_leave
 from scheduler.model.event import Cause, EventKind
+from scheduler.model.evolve import evolve
 from scheduler.model.hosts import host_list
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job, Runtime
@@ -43,7 +42,7 @@ def adopt(changeset: Changeset, job_id: JobId, agreed: Agreed) -> None:
     job = changeset.the_job(job_id)
     if (agreed.generation, agreed.sub) <= job.progress.adopted or agreed.generation > job.generation:
         return
-    changeset.put(replace(job, progress=replace(job.progress, adopted=(agreed.generation, agreed.sub))))
+    changeset.put(evolve(job, progress=evolve(job.progress, adopted=(agreed.generation, agreed.sub))))
     names = ", ".join(agreed.lost[:_NAMED_MAX]) + (", …" if len(agreed.lost) > _NAMED_MAX else "")
     changeset.event(
         EventKind.SUBGENERATION_ADOPTED,
@@ -92,9 +91,9 @@ def _publish(changeset: Changeset, job: Job, members: tuple[Worker, ...]) -> Job
         rank = ranks.get(worker.id)
         reported = generation if rank is not None and at_once else worker.reported_generation
         if rank != worker.rank or reported != worker.reported_generation:
-            changed.append(replace(worker, rank=rank, reported_generation=reported))
+            changed.append(evolve(worker, rank=rank, reported_generation=reported))
     first = job.state is JobState.STARTING
-    published = replace(
+    published = evolve(
         job,
         generation=generation,
         published_size=len(members),
@@ -119,7 +118,7 @@ def _follow(changeset: Changeset, job: Job) -> None:
     formed = job.published_size > 0 and all(w.reported_generation >= job.generation for w in job.members)
     if job.state is JobState.STARTING:
         if formed and len(job.members) == job.published_size:
-            changeset.put(replace(job, running_at=changeset.now))
+            changeset.put(evolve(job, running_at=changeset.now))
             job = changeset.move(changeset.the_job(job.id), JobState.RUNNING)
             changeset.event(EventKind.JOB_RUNNING, job_id=job.id, detail=f"{job.published_size} workers")
         else:

@@ -49,8 +49,12 @@ class ReportBox:
 
     def last_checkpoint_at(self, job: Job) -> float | None:
         """When a checkpoint was last written, by the newest reports of the job's workers; None: unknown."""
-        reports = [self._latest.get(worker.id) for worker in job.workers]
-        return latest_moment(*[report.last_checkpoint_at for report in reports if report is not None])
+        latest = None
+        for worker in job.workers:
+            report = self._latest.get(worker.id)
+            if report is not None and report.last_checkpoint_at is not None:
+                latest = latest_moment(latest, report.last_checkpoint_at)
+        return latest
 
     def forget(self, workers: Iterable[WorkerId]) -> None:
         """Drop the reports of ended workers."""
