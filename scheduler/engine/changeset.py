@@ -94,8 +94,10 @@ class Changeset:
     def active_jobs(self) -> Iterator[Job]:
         """Jobs that may have workers, as they are now; those that changed in this tick included."""
         for job_id, job in self.base.active.items():
-            current = self._jobs.get(job_id, job)
-            if current.state.active:
+            current = self._jobs.get(job_id)
+            if current is None:
+                yield job
+            elif current.state.active:
                 yield current
         for job_id, job in list(self._jobs.items()):
             if job_id not in self.base.active and job.state.active:

@@ -1,6 +1,5 @@
 """Turn a plan into changes: new workers with their slots, workers asked to leave, jobs being stopped."""
 
-from bisect import bisect_left
 from collections import Counter
 from functools import cached_property
 from typing import assert_never
@@ -251,17 +250,19 @@ class _Ports:
 
     def take(self, job: Job) -> int:
         """A free port for the job, from one of its own on; 0: there are more live jobs than ports."""
-        if not self._free:
+        if len(self._used) >= self._count:
             return 0  # the script sees port 0 and picks its own
         needed = 1 if job.spec.fixed is None else 1 + job.spec.fixed.replicas
-        start = (job.id * 7 + job.attempt * needed) % self._count  # others for each attempt: the old ones may linger
-        k = bisect_left(self._free, self._first + start)
-        return self._free.pop(k if k < len(self._free) else 0)
+        start = job.id * 7 + job.attempt * needed  # others for each attempt: the old ones may linger
+        ports = (self._first + k % self._count for k in range(start, start + self._count))
+        port = next(port for port in ports if port not in self._used)
+        self._used.add(port)
+        return port
 
     @cached_property
-    def _free(self) -> list[int]:
-        """The ports that no live job has, ascending."""
+    def _used(self) -> set[int]:
+        """Those of the ports that live jobs have."""
         jobs = [*self._changeset.active_jobs(), *self._changeset.held_jobs()]
-        fixed = (host for job in jobs for host in job.fixed_hosts)
-        used = {job.master_port for job in jobs}.union(int(host.rpartition(":")[2]) for host in fixed)
-        return [port for port in range(self._first, self._first + self._count) if port not in used]
+        used = {job.master_port for job in jobs}
+        used.update(int(host.rpartition(":")[2]) for job in jobs if job.fixed_hosts for host in job.fixed_hosts)
+        return {port for port in used if self._first <= port < self._first + self._count}
