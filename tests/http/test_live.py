@@ -97,6 +97,34 @@ def test_workers_of_a_held_job_go_on_and_hold_their_slots_in_the_picture(tmp_pat
     w.close()
 
 
+def test_a_picture_is_drawn_anew_only_where_more_than_progress_has_changed(tmp_path: Path) -> None:
+    w = World(tmp_path)
+    for name in ("a", "b"):
+        w.node(name, slots=4)
+    drawer, pictures = Drawer(), list[Snapshot]()
+
+    def draw() -> None:
+        assert w.board.world is not None
+        drawn = (w.board.world, (), w.settings.policy, w.clock.now())
+        pictures.append(drawer.draw(*drawn))
+        assert pictures[-1] == Drawer().draw(*drawn)
+
+    w.advance(1)
+    job_id = w.job("j", workers=(1, 2))
+    for step in range(60):
+        w.advance(1)
+        draw()
+        if step == 40:
+            w.ask_cancel(job_id)
+        if step == 50:
+            w.cluster.lose_node(w.node_name("b"))
+    nodes = [id(picture.nodes) for picture in pictures]
+    assert w.get(job_id).state is JobState.CANCELLED
+    assert len(set(nodes[10:40])) == 1
+    assert len(set(nodes[40:])) > 1
+    w.close()
+
+
 def test_whoever_comes_back_gets_what_came_meanwhile(site: Site) -> None:
     with site.client.stream("GET", "/v1/live") as answer:
         first = Stream(answer)

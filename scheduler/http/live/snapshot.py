@@ -117,12 +117,21 @@ class Drawer:
         """The picture of this world. `shares`: of its queues, as the last plan saw them."""
         order = Order(now, settings)
         anew = world is not self._world or order.ages
-        if anew:
+        if anew and (order.ages or not self._shows(world)):
             self._snapshot = self._draw_world(world, order)
         if anew or shares != self._shares or self._queues.late:  # shares are posted a moment after the world
             self._snapshot = replace(self._snapshot, queues=self._queues.next(queue_lines(world, shares)))
         self._world, self._shares = world, shares
         return self._snapshot
+
+    def _shows(self, world: World) -> bool:
+        """Whether the last picture shows this world as well: since then, jobs have only progressed."""
+        before = self._world
+        touched = world.touched_since(before) if before is not None else None
+        if before is None or touched is None or touched.altered or touched.nodes:
+            return False
+        beside = (before.strays, before.foreign, before.unreadable)
+        return (world.strays, world.foreign, world.unreadable) == beside
 
     def _draw_world(self, world: World, order: Order) -> Snapshot:
         waiting = heapq.nsmallest(WAITING_MAX, world.queued.values(), key=order.rank)
@@ -178,6 +187,8 @@ def difference(before: Snapshot, after: Snapshot) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("nodes", "jobs", "queues"):
         old, new = getattr(before, name), getattr(after, name)
+        if old is new:
+            continue
         changed = [row for key, row in new.items() if old.get(key) != row]
         gone = [key for key in old if key not in new]
         if changed:
