@@ -170,19 +170,19 @@ class SimulatedCluster:
             raise ClusterError("the cluster does not answer")
         now = self.observed_at = self._clock.now()
         workers: list[Mapping[WorkerId, WorkerObservation]] = [dict(self._forgotten)] if self.repeat_forgotten else []
-        nodes = {}
+        nodes, loads = {}, {}
         foreign = self.let_foreign_run()
         for name, node in self._nodes.items():
             if node.reachable:
                 held = foreign.get(name)
                 nodes[name] = node.facts if held is None else replace(node.facts, foreign=held)
                 workers.append(node.observe(now))
+                if node.oversold:
+                    loads[name] = node.loads(self._workers.jobs)
             elif node.listed:
                 nodes[name] = replace(node.facts, up=False)
             if node.remembered and not node.reachable:
                 workers.append({w: each.seen for w, each in node.processes.items() if each.seen is not None})
-        sold = {name: node for name, node in self._nodes.items() if node.reachable and node.oversold}
-        loads = {name: node.loads(self._workers.jobs) for name, node in sold.items()}
         return Observation(nodes, self._merged(workers), loads=loads, demands=self.foreign.demands)
 
     def _merged(self, workers: list[Mapping[WorkerId, WorkerObservation]]) -> Mapping[WorkerId, WorkerObservation]:
