@@ -298,8 +298,8 @@ class Changeset:
 
     def with_usage(self) -> World:
         """The world with what workers hold of nodes as it is now; its jobs are as they were."""
-        usage = self.base.usage_after((*self._jobs.values(), *self._held.values()))
-        return evolve(self.base, usage=usage)
+        usage, held_again = self.base.usage_after((*self._jobs.values(), *self._held.values()))
+        return evolve(self.base, usage=usage, held_again=held_again)
 
     def world(self) -> World:
         """The world as it would be if the changeset were committed now, versions aside."""

@@ -1,8 +1,10 @@
 """What is held of one node."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from scheduler.model.ids import NodeName
 from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
 
@@ -59,6 +61,30 @@ class NodeUsage:
 
 
 NO_USAGE = NodeUsage()
+
+
+def moved_usage(
+    usage: Mapping[NodeName, NodeUsage],
+    held_again: Mapping[NodeName, int],
+    gone: Sequence[Worker],
+    come: Sequence[Worker],
+) -> tuple[Mapping[NodeName, NodeUsage], Mapping[NodeName, int]]:
+    """Usage by node once these workers are gone and those have come; and the slots, a mask per node, held again.
+
+    What is gone is taken off first, for others may be on its slots now.
+    """
+    after = dict(usage)
+    for worker in gone:
+        left = after[worker.node].minus(worker)
+        if left.workers:
+            after[worker.node] = left
+        else:
+            del after[worker.node]
+    for worker in come:
+        after[worker.node] = after.get(worker.node, NO_USAGE).plus(worker)
+    names = {worker.node for worker in (*gone, *come)}
+    now = {name: mask_of(after.get(name, NO_USAGE).held_again) for name in names}
+    return after, {name: mask for name, mask in {**held_again, **now}.items() if mask}
 
 
 def mask_of(slot_ids: tuple[int, ...]) -> int:

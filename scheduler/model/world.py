@@ -17,7 +17,7 @@ from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
 from scheduler.model.node import Node
-from scheduler.model.node_usage import NO_USAGE, NodeUsage, mask_of, without_slots
+from scheduler.model.node_usage import NO_USAGE, NodeUsage, mask_of, moved_usage, without_slots
 from scheduler.model.queue import Queue
 from scheduler.model.queue_usage import QueueUsage
 from scheduler.model.slot import SlotClosure
@@ -288,10 +288,7 @@ class World:
         )
 
     def usage_after(self, jobs: Iterable[Job]) -> tuple[Mapping[NodeName, NodeUsage], Mapping[NodeName, int]]:
-        """Usage by node after these jobs changed, and `held_again`.
-
-        What is gone is taken off first, for others may be on its slots now.
-        """
+        """`usage` and `held_again` after these jobs changed."""
         gone: list[Worker] = []
         come: list[Worker] = []
         for job in jobs:
@@ -304,18 +301,7 @@ class World:
                 come += (w for w in after if w.id not in old)
         if not gone and not come:
             return self.usage, self.held_again
-        usage = dict(self.usage)
-        for worker in gone:
-            left = usage[worker.node].minus(worker)
-            if left.workers:
-                usage[worker.node] = left
-            else:
-                del usage[worker.node]
-        for worker in come:
-            usage[worker.node] = usage.get(worker.node, NO_USAGE).plus(worker)
-        names = {worker.node for worker in (*gone, *come)}
-        now = {name: mask_of(usage.get(name, NO_USAGE).held_again) for name in names}
-        return usage, {name: mask for name, mask in {**self.held_again, **now}.items() if mask}
+        return moved_usage(self.usage, self.held_again, gone, come)
 
     def _with_accounts(self, changes: Changes) -> "World":
         """The world with what accounts hold after these changes, and nothing else of them."""
