@@ -12,8 +12,6 @@ from benchmarks.plain_http import ask_again, post
 BATCHES, BATCH = 5, 5_000
 SINGLE = 1_000
 CLIENTS, FROM_CLIENTS = 32, 5_000
-#: The limit on users' requests is not what is measured.
-_SETTINGS = {"SCHED_HTTP__REQUESTS_PER_SECOND_MAX": "100000"}
 SYNCS = 300
 _JOB: dict[str, Any] = {
     "command": ["python", "train.py", "--epochs", "10"],
@@ -23,7 +21,7 @@ _JOB: dict[str, Any] = {
 
 
 def run() -> list[Figure]:
-    with Daemon(1, settings=_SETTINGS) as daemon:
+    with Daemon(1) as daemon:
         # An endless job on the only slot, so that the others wait: starting them is another benchmark.
         daemon.submit(["sleep", "1000"], priority=100, preemptible=False)
         single, single_cpu = _one_by_one(daemon, 1, SINGLE)

@@ -102,7 +102,7 @@ class HttpSettings(Section):
         le=3600,
         description="Time in which the body of a request must arrive, and in which a client must take an answer.",
     )
-    requests_per_second_max: float = Field(default=1000.0, ge=1, description="Requests of users, all together.")
+    requests_per_second_max: float = Field(default=5000.0, ge=1, description="Requests of users, all together.")
     job_requests_per_second_max: float = Field(
         default=200.0, ge=1, description="Requests of the workers of one job, besides 20 for each of them."
     )
