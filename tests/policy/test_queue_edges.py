@@ -34,6 +34,18 @@ def test_users_that_share_a_queue_stop_borrowers_for_its_guarantee() -> None:
     assert [action.reason for action in c.plan().actions if isinstance(action, StopJob)] == [StopReason.RECLAIMED]
 
 
+def test_one_job_stops_a_borrower_for_the_guarantee_and_another_has_its_share_by_a_shrink() -> None:
+    c = Cluster().node("x", 4, gpu_type="x").node("y", 6, gpu_type="y").node("o", 2)
+    c.queue("works", weight=0.5).queue("lab", guarantee=1, limit={"y": 1}, weight=0.5)
+    c.running(1, on={"x": 3}, workers=(1, 4), queue="works", gpu_type="x")
+    c.running(2, on={"y": 2}, workers=2, queue="works", gpu_type="y")
+    c.running(3, on={"y": 2}, workers=2, queue="works", gpu_type="y", slots_per_worker=2)
+    c.waiting(4, queue="lab", gpu_type="y").waiting(5, queue="lab", gpu_type="x")
+    c.waiting(6, workers=(1, 9), gpu_type="x").waiting(7, queue="works", gpu_type="x")
+    taken = [action for action in c.plan().actions if isinstance(action, Shrink | StopJob)]
+    assert {StopJob: 4, Shrink: 5}.items() <= {type(action): action.for_job for action in taken[:2]}.items()
+
+
 @pytest.mark.parametrize("path", ["lab", "lab/one"])
 def test_jobs_that_are_not_preemptible_start_inside_the_guarantee_of_a_queue_around_theirs(path: str) -> None:
     c = Cluster().node("a", 8).queue("lab", guarantee=4, share_users=path == "lab")

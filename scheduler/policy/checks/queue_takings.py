@@ -213,11 +213,13 @@ class _Balance:
         return self._within_guarantee(taking, entitled)
 
     def _within_guarantee(self, taking: _Taking, entitled: Entitled) -> bool:
-        """Whether the taker's queue, seen beside the victim's, stays within its guarantee, or that of a GPU type."""
+        """Whether the taker's queue, seen beside the victim's, stays within its guarantee, or that of a GPU type.
+
+        Others who made jobs shrink may have done so after a stop.
+        """
         account, types = self._levels(taking)[1][0], {ANY_GPU} | self._claimed_types(taking)
-        return any(
-            self._least[account, t] < _guaranteed(entitled, account, t) + _rest(entitled, account, t) for t in types
-        )
+        least = self._least_of_stops if isinstance(taking.action, StopJob) else self._least
+        return any(least[account, t] < _guaranteed(entitled, account, t) + _rest(entitled, account, t) for t in types)
 
     def _claimed_types(self, taking: _Taking) -> set[str]:
         """GPU types of which the taker may claim a guarantee: one that names none may those of what it takes.
@@ -288,15 +290,24 @@ class _Balance:
     @cached_property
     def _least(self) -> Slots:
         """What accounts hold when all leavers are gone and only those who took from other queues have got something."""
+        return self._held_with(self._takings)
+
+    @cached_property
+    def _least_of_stops(self) -> Slots:
+        """As `_least`, of those who stopped jobs."""
+        return self._held_with([taking for taking in self._takings if isinstance(taking.action, StopJob)])
+
+    def _held_with(self, takings: list[_Taking]) -> Slots:
+        """What accounts hold when all leavers are gone and only those who took by these have got something."""
         accounts, held = self._accounts, Counter[tuple[str, str]]()
         for job, losses in self._stays:
             gone = {worker.id for _, workers in losses for worker in workers}
             stays = [worker for worker in _staying(job) if worker.id not in gone]
             held += accounts.of_slots(job, accounts.open_slots(stays))
         kinds = dict[JobId, set[str]]()
-        for taking in self._takings:
+        for taking in takings:
             kinds.setdefault(taking.taker.id, {ANY_GPU}).update(self._claimed_types(taking))
-        for taker in {taking.taker.id: taking.taker for taking in self._takings}.values():
+        for taker in {taking.taker.id: taking.taker for taking in takings}.values():
             # a waiting one has what it took for its minimum, a running one for one worker at least
             workers = 1 if taker.state.active else taker.min_workers if taker.id in self._waiting_gets else 0
             slots = taker.shape.slots * workers
