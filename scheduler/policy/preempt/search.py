@@ -117,10 +117,9 @@ def _ways_by_importance(taker: Taker) -> Iterator[Attempt]:
     """From less important jobs of its queue workers above minimums, then all."""
     _, job, request, victims, headroom, _ = taker
     feasible, count = request.workers
-    held = _by_importance(taker)
-    if not (held or _may_have_of_queue(taker)) or victims.reach(job, feasible, headroom) < count:
+    if not _may_have_of_queue(taker) or victims.reach(job, feasible, headroom) < count:
         return
-    shrinkable = victims.of(job, shrinkable=True)
+    held, shrinkable = _by_importance(taker), victims.of(job, shrinkable=True)
     yield Attempt(held, partial(_take_in_turn, victim_order=shrinkable), shrinkable)
     yield Attempt(held, partial(_take_by_node, victim_order=shrinkable), shrinkable)
     everything = victims.of(job)
@@ -131,11 +130,8 @@ def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
     """From equals, too, workers above minimums; then all from less important jobs besides."""
     _, job, request, victims, headroom, _ = taker
     feasible, count = request.workers
-    held = _by_importance(taker)
-    if not (held or _may_have_of_queue(taker, with_equals=True)):
-        return
-    if victims.reach_with_equals(job, feasible, headroom) >= count:
-        donors = victims.with_equals(job, shrinkable=True)
+    if _may_have_of_queue(taker, with_equals=True) and victims.reach_with_equals(job, feasible, headroom) >= count:
+        held, donors = _by_importance(taker), victims.with_equals(job, shrinkable=True)
         yield Attempt(held, partial(_take_in_turn, victim_order=donors), donors)
         yield Attempt(held, partial(_take_by_node, victim_order=donors), donors)
         everything = victims.with_equals(job, shrinkable=False)
@@ -144,10 +140,11 @@ def _ways_by_equals(taker: Taker) -> Iterator[Attempt]:
 
 def _may_have_of_queue(taker: Taker, *, with_equals: bool = False) -> bool:
     """Whether jobs of its own queue might free enough; all jobs are in one where it is above all queues."""
-    _, job, request, victims, headroom, _ = taker
+    draft, job, request, victims, headroom, _ = taker
+    if draft.lane(job) is TOP or draft.dominated_by(job):
+        return True
     feasible, count = request.workers
-    own = taker.draft.lane(job) is not TOP
-    return not own or victims.reach_in_queue(job, feasible, headroom, with_equals=with_equals) >= count
+    return victims.reach_in_queue(job, feasible, headroom, with_equals=with_equals) >= count
 
 
 def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importance: bool = True) -> Iterator[Attempt]:
