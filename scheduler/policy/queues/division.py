@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from scheduler.model.queue import ANY_GPU, ROOT, Queue
-from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements, whole_below
+from scheduler.policy.queues.entitlement import NO_ENTITLEMENT, Entitlement, Share, entitlements, whole_below
 from scheduler.policy.queues.tree import Lane, Tree
 
 #: Slots that jobs hold or wait for, by account and kind.
@@ -26,8 +26,7 @@ def divided_among(
     Of all slots, guarantees and what is lent; of one GPU type, guarantees alone. Queues whose jobs want nothing, as
     those on oversold slots, are entitled to nothing, and what is guaranteed to them is nobody's.
     """
-    nothing = Entitlement(0.0, 0.0)
-    none = (nothing,) * len(tree.kinds)
+    none = (NO_ENTITLEMENT,) * len(tree.kinds)
     inner: dict[str, dict[str, None]] = {}
     first_of: dict[str, int] = {}
     for lane, number in first.items():
@@ -42,7 +41,7 @@ def divided_among(
         root = _Shares(tree, kind, inner, demand, held, used, first_of, exact).of(ROOT)
         exact[kind] = entitlements(root, max(slots[kind], 0.0), lends=kind == 0, in_whole=False)
         each[kind] = whole_below(root, exact[kind])
-    found = {account: tuple(kind.get(account, nothing) for kind in each) for account in each[0]}
+    found = {account: tuple(kind.get(account, NO_ENTITLEMENT) for kind in each) for account in each[0]}
     return dict.fromkeys((account for lane in first for account in lane.path), none) | found
 
 

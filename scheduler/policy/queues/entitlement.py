@@ -55,6 +55,9 @@ class Entitlement(NamedTuple):
     total: float
 
 
+NO_ENTITLEMENT = Entitlement(0.0, 0.0)
+
+
 def entitlements(root: Share, slots: float, *, lends: bool = True, in_whole: bool = True) -> Mapping[str, Entitlement]:
     """The entitlement of each queue by its name.
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import QueueShare
 from scheduler.policy.capacity.resources import Held
-from scheduler.policy.queues.entitlement import Entitlement
+from scheduler.policy.queues.entitlement import NO_ENTITLEMENT, Entitlement
 from scheduler.policy.queues.tree import TOP, Lane, Tree, is_told, queue_of
 
 K = TypeVar("K")
@@ -19,7 +19,6 @@ K = TypeVar("K")
 Counts = tuple[int, ...]
 #: Accounts differ by whole slots: what sums of floats leave over is nothing.
 _EPSILON = 1e-6
-_NOTHING = Entitlement(0.0, 0.0)
 
 
 class Quota(NamedTuple):
@@ -202,7 +201,7 @@ class Shares:
         return found
 
     def _find_most_within(self, lane: Lane, kind: int, guaranteed: bool) -> tuple[float, ...]:
-        most, below, nothing = list[float](), math.inf, (_NOTHING,) * len(self._none)
+        most, below, nothing = list[float](), math.inf, (NO_ENTITLEMENT,) * len(self._none)
         for account in reversed(lane.path):
             entitled, held = self._entitled.get(account, nothing), self._held.get(account, self._none)
             part = entitled[kind].guaranteed if guaranteed else entitled[kind].total
@@ -320,7 +319,7 @@ class Shares:
 
     def _entitlement(self, account: str, kind: int) -> Entitlement:
         found = self._entitled.get(account)
-        return found[kind] if found is not None else _NOTHING
+        return found[kind] if found is not None else NO_ENTITLEMENT
 
 
 @lru_cache(maxsize=4096)
