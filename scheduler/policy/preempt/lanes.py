@@ -88,11 +88,13 @@ class LaneTable:
         Infinite behind the last account. `lost`: what some accounts hold beyond theirs after losses.
         """
         self._follow()
-        path = self._path[which]
-        beyond = self._beyond[path]
-        for (name, kind), left in lost.items():
-            if name in self._account:
-                beyond[path == self._account[name], kind] = left
+        path, beyond = self._path[which], self._beyond
+        if lost:
+            beyond = beyond.copy()
+            for (name, kind), left in lost.items():
+                if name in self._account:
+                    beyond[self._account[name], kind] = left
+        beyond = beyond[path]
         below = (np.arange(path.shape[1]) >= depth[:, None]) & (path != _NO_ACCOUNT)
         least: Floats = np.where(below[:, :, None], beyond, np.inf).min(axis=1, initial=np.inf)
         return least
