@@ -57,7 +57,7 @@ class Claimed:
         return list(zip(ids, order.spare.tolist(), order.whole.tolist(), strict=True))
 
     def reservations(self) -> list[Taking]:
-        return list(self.claim.anew().reservations())
+        return self.claim.reservations
 
     def slots_of(self, job: Job, workers: int) -> Counts:
         """Slots of this many workers of an active job, by kind."""

@@ -60,25 +60,23 @@ class Claim:
         self.depths = self._entitled | self._guaranteed | self._of_type
         self._losers_of: dict[tuple[Lane, int], list[_Loser]] = {}
         self._left = _Left(shares)
-        #: Jobs whose reservations it may take over, if queues may lose so much; the last in the queue first.
-        self._holders: list[Job] = draft.order.queue(self._find_holders())[::-1] if self.depths else []
+        self._at_first: tuple[Floats, Floats] | None = None
+        #: Reservations of jobs of other queues that it takes over, the last in the queue first. None that this draft
+        #: made: who leaves for them does so for that job alone.
+        self.reservations: list[Taking] = list(self._take_over()) if self.depths else []
 
     def anew(self, *, stops_below: bool = False) -> "Claim":
-        """This claim, with nothing taken.
+        """This claim, with nothing taken from running jobs.
 
         `stops_below`: for a guarantee, it also stops jobs that leave their queue less than what this is entitled to.
         """
         claim = copy(self)
-        claim._left, claim._stops_below = _Left(self._shares), stops_below
+        claim._left, claim._stops_below = copy(self._left), stops_below
         return claim
 
-    def reservations(self) -> Iterator[Taking]:
-        """Reservations of jobs of other queues that it may take over, the last in the queue first.
-
-        None that this draft made: who leaves for them does so for that job alone.
-        """
+    def _take_over(self) -> Iterator[Taking]:
         draft = self._draft
-        for holder in self._holders:
+        for holder in draft.order.queue(self._find_holders())[::-1]:
             held = tuple(draft.held_for(holder))
             if self._may_lose(draft.lane(holder), held):
                 yield Taking(holder, (), False, held)
@@ -117,7 +115,7 @@ class Claim:
         """Whether jobs of other queues have something that it may take; `useful`: see `victims`."""
         shrinkable = not self.stops_for_a_guarantee and self._draft.settings.fair_stop_seconds is None
         gives = self._may_lose_any(by_lane, useful, *self._parts(by_lane), shrinkable=shrinkable)
-        return bool(gives.any()) or next(self.reservations(), None) is not None
+        return bool(gives.any()) or bool(self.reservations)
 
     def _may_lose_any(
         self, by_lane: LaneTable, useful: Bools, part: Floats, left: Floats, *, shrinkable: bool
@@ -155,8 +153,13 @@ class Claim:
     def _parts(self, by_lane: LaneTable) -> tuple[Floats, Floats]:
         """By lane and kind: the part of its entitlement that is held, and the slots that it may lose.
 
-        Both are 0 where it may lose no slots of that kind.
+        Both are 0 where it may lose no slots of that kind. Nothing is taken from running jobs yet.
         """
+        if self._at_first is None:
+            self._at_first = self._find_parts(by_lane)
+        return self._at_first
+
+    def _find_parts(self, by_lane: LaneTable) -> tuple[Floats, Floats]:
         found = np.zeros((2, len(by_lane.lanes), len(self._shares.tree.kinds)), np.float64)
         which = by_lane.beyond_any()
         depth = by_lane.shared_levels(self._lane, which)

@@ -178,7 +178,7 @@ def _ways_by_share(taker: Taker, shares: Shares, counts: Counts, *, by_importanc
         **more: VictimOrder,
     ) -> Attempt:
         anew = claim.anew(stops_below=stops_below)
-        reservations = list(anew.reservations())
+        reservations = list(claim.reservations)
         order = anew.victims(by_lane, useful, shrinkable=shrinkable, most=most)
         if together:
             reservations += _by_importance(taker)
