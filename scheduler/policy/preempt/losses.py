@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.pools import reserved
+from scheduler.policy.capacity.pools import reserved, slots_to_start
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.lanes import LaneTable
 from scheduler.policy.queues.shares import Counts, Shares, kind_of
@@ -51,8 +51,8 @@ class Losses:
         #: Slots that those directly inside an account could lose, and what it could lose itself.
         self._inside: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(self._kinds))
         self._most: dict[str, list[int]] = {}
-        #: What lanes may take, since slots changed last.
-        self._reaches: dict[Lane, _Reach] = {}
+        #: What lanes may take, since slots changed last in the same queue of the first level.
+        self._reaches = defaultdict[str, dict[Lane, _Reach]](dict)
         self._free: list[int] = []
         #: How much of the ledger's changes was read then.
         self._read = -1
@@ -60,35 +60,36 @@ class Losses:
         self._add_reserved()
         self._bound_all(self._above)
 
-    def enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
+    def enough(self, lane: Lane, counts: Counts, importance: float, workers: int = 0) -> bool:
         """Whether there might be these slots, by kind, for a job of this lane, once all that may be taken is.
 
-        `importance`: its effective priority. Always, where it may stop jobs for a guarantee, or jobs of its queue hold
-        reservations, or slots are shared.
+        `importance`: its effective priority; `workers`: how many of its workers lack slots on a node, each of which
+        takes one slot at least. Always, where it may stop jobs for a guarantee, or slots are shared.
         """
-        if self._draft.ledger.oversold or self._draft.holders_in(lane.own):
+        if self._draft.ledger.oversold:
             return True
         reach, kind = self._reach_of(lane), kind_of(counts)
         if any(slots and slots <= most for slots, most in zip(counts, reach.guaranteed, strict=False)):
             return True
-        lacking = counts[0] - self._free_soon(kind) - self._own_slots(lane.own, kind, importance)
-        for most, slots in reach.others:
-            if counts[0] <= most:
-                lacking -= slots[kind]
-        return lacking <= 0
+        lost = self._own_slots(lane.own, kind, importance)
+        lost += sum(map(slots_to_start, self._draft.held_below_in(lane.own, importance)))
+        lost += sum(slots[kind] for most, slots in reach.others if counts[0] <= most)
+        return workers <= lost and counts[0] <= self._free_soon(kind) + lost
 
     def _reach_of(self, lane: Lane) -> _Reach:
         """What the lane may take, as accounts are now."""
         if changed := self._changes.news():
-            self._reaches.clear()
+            for account in changed:
+                self._reaches.pop(account, None)
             self._bound_all(changed & self._above.keys())
-        reach = self._reaches.get(lane)
+        reaches = self._reaches[lane.path[0]]
+        reach = reaches.get(lane)
         if reach is None:
             shares = self._shares
             guaranteed = [max(shares.most_within(lane, kind=kind, guaranteed=True)) for kind in self._kinds]
             around, inside = zip(shares.most_within(lane), (_ALL, *lane.path), strict=False), self._inside
             others = [(most, inside[account]) for most, account in around if most >= 1 and account in inside]
-            reach = self._reaches[lane] = _Reach(guaranteed if max(guaranteed) >= 1 else [], others)
+            reach = reaches[lane] = _Reach(guaranteed if max(guaranteed) >= 1 else [], others)
         return reach
 
     def _bound_all(self, accounts: Iterable[str]) -> None:

@@ -8,8 +8,10 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
@@ -29,11 +31,21 @@ Carried = tuple[WaitReason | None, JobId | None]
 UNEXPLAINED = frozenset({None, WaitReason.SUBMITTED})
 
 
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Minimum:
+    """The workers that jobs need to start. Job classes that need the same share one, compared by identity."""
+
+    shape: WorkerShape
+    workers: int
+
+
 class JobClass:
     """Waiting jobs that are alike, in the order in which they are served."""
 
-    def __init__(self, kind: JobClassKey) -> None:
+    def __init__(self, kind: JobClassKey, minimum: Minimum) -> None:
+        """`minimum`: the shape and the minimum of the kind."""
         self.lane, self.shape, self.min_workers, self.preemptible, self._priority = kind
+        self.minimum = minimum
         self.ranks: list[Rank] = []
         #: Maximum numbers of workers, and the number of jobs with each.
         self.maxima: Counter[int] = Counter()
@@ -134,6 +146,7 @@ class WaitingJobs:
         self._order = order
         self._tree = tree
         self.lanes: dict[Lane, LaneJobs] = {}
+        self._minimums = WeakValueDictionary[tuple[WorkerShape, int], Minimum]()
         #: Jobs that are looked at one by one.
         self.singles: dict[JobId, Job] = {}
         for job in jobs:
@@ -217,8 +230,14 @@ class WaitingJobs:
         lane.demand = None
         job_class = lane.job_classes.get(kind)
         if job_class is None:
-            job_class = lane.job_classes[kind] = JobClass(kind)
+            job_class = lane.job_classes[kind] = JobClass(kind, self._minimum(*kind[1:3]))
         return job_class
+
+    def _minimum(self, shape: WorkerShape, workers: int) -> Minimum:
+        minimum = self._minimums.get((shape, workers))
+        if minimum is None:
+            minimum = self._minimums[shape, workers] = Minimum(shape, workers)
+        return minimum
 
     def _kind(self, job: Job) -> JobClassKey:
         priority = job.priority if self._order.ages else None

@@ -1,7 +1,9 @@
 """Whether any job of a class could start now, judged for all of them at once."""
 
 import math
+from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 from scheduler.model.job import Job
 from scheduler.model.shape import WorkerShape
@@ -12,7 +14,15 @@ from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import TOP, Lane
 from scheduler.policy.snapshot.standing import counts_of
-from scheduler.policy.snapshot.waiting_jobs import JobClass
+from scheduler.policy.snapshot.waiting_jobs import JobClass, Minimum
+
+
+class _Lacking(NamedTuple):
+    """What is missing where jobs need so many slots, by kind, to start: workers without room, and without slots."""
+
+    counts: Counts
+    all_told: int
+    slots: int
 
 
 class Hopes:
@@ -21,8 +31,10 @@ class Hopes:
     def __init__(self, draft: Draft, victims: Victims) -> None:
         self._draft = draft
         self._victims = victims
-        #: Whether this many workers of a shape find room, and how much of the ledger's changes was read then.
-        self._room: dict[tuple[WorkerShape, int], bool] = {}
+        #: What was found since the ledger changed last: the most workers of a shape that find room, and how many of
+        #: those that jobs need do not.
+        self._most: dict[WorkerShape, int] = {}
+        self._lacking: dict[Minimum, _Lacking] = {}
         self._read = 0
 
     def of(self, job_class: JobClass, importance: float) -> bool:
@@ -30,28 +42,32 @@ class Hopes:
 
         `importance`: the effective priority of the first of them.
         """
-        lane = job_class.lane
-        if lane is TOP or self._draft.holders_in(lane.own) or self._finds_room(job_class):
+        lane, draft, lacking = job_class.lane, self._draft, self._lacking_of(job_class.minimum)
+        if lacking.all_told <= 0 or lane is TOP or any(draft.held_below_in(lane.own, importance)):
             return True
-        return self._may_take(job_class, importance) and self._draft.may_take()
+        return self._enough(lane, lacking.counts, importance, lacking.slots) and draft.may_take()
 
     def in_takings(self, job: Job) -> bool:
         """Whether others might give up enough for the job."""
         shares, lane = self._draft.shares, self._draft.lane(job)
         if shares is None or lane is TOP:
             return True
-        counts = counts_of(shares.standing, job, job.min_workers)
-        return self._enough(lane, counts, self._draft.order.effective(job))
+        counts, lacking = (
+            counts_of(shares.standing, job, job.min_workers),
+            self._lacking_slots(job.shape, job.min_workers),
+        )
+        return self._enough(lane, counts, self._draft.order.effective(job), lacking)
 
     def in_takings_to_grow(self, job: Job, shape: WorkerShape) -> bool:
         """Whether other queues might give up enough for one more worker of this shape of the running job."""
         shares = self._draft.shares
         if shares is None:
             return False
-        return self._enough(self._draft.lane(job), shares.standing.typed(shape.gpu_type, shape.slots), -math.inf)
+        counts = shares.standing.typed(shape.gpu_type, shape.slots)
+        return self._enough(self._draft.lane(job), counts, -math.inf, self._lacking_slots(shape, 1))
 
-    def _enough(self, lane: Lane, counts: Counts, importance: float) -> bool:
-        return self._losses is None or self._losses.enough(lane, counts, importance)
+    def _enough(self, lane: Lane, counts: Counts, importance: float, lacking: int) -> bool:
+        return self._losses is None or self._losses.enough(lane, counts, importance, lacking)
 
     @cached_property
     def _losses(self) -> Losses | None:
@@ -59,21 +75,31 @@ class Hopes:
         shares, by_lane = self._draft.shares, self._victims.by_lane
         return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
 
-    def _finds_room(self, job_class: JobClass) -> bool:
+    def _lacking_of(self, minimum: Minimum) -> _Lacking:
+        self._follow()
+        lacking = self._lacking.get(minimum)
+        if lacking is None:
+            shape, workers, shares = minimum.shape, minimum.workers, self._draft.shares
+            counts = () if shares is None else shares.standing.typed(shape.gpu_type, workers * shape.slots)
+            all_told, slots = workers - self._most_of(shape), self._lacking_slots(shape, workers)
+            lacking = self._lacking[minimum] = _Lacking(counts, all_told, slots)
+        return lacking
+
+    def _lacking_slots(self, shape: WorkerShape, workers: int) -> int:
+        """Of so many workers of the shape, how many lack slots, whatever CPUs and memory they need."""
+        self._follow()
+        return workers - self._most_of(replace(shape, cpus=0.0, memory_mib=0))
+
+    def _most_of(self, shape: WorkerShape) -> int:
+        """The most workers of the shape that there is room for, free or being freed."""
+        if shape not in self._most:
+            feasible = self._draft.places.feasible(shape)
+            self._most[shape] = max(feasible.fits(view).most() for view in (View.OPEN, View.SOON))
+        return self._most[shape]
+
+    def _follow(self) -> None:
         changes = len(self._draft.ledger.log)
         if changes != self._read:
-            self._room.clear()
+            self._most.clear()
+            self._lacking.clear()
             self._read = changes
-        wanted = (job_class.shape, job_class.min_workers)
-        if wanted not in self._room:
-            feasible = self._draft.places.feasible(job_class.shape)
-            most = max(feasible.fits(view).most() for view in (View.OPEN, View.SOON))
-            self._room[wanted] = most >= job_class.min_workers
-        return self._room[wanted]
-
-    def _may_take(self, job_class: JobClass, importance: float) -> bool:
-        """Whether others might give up enough for one of these."""
-        shares, shape = self._draft.shares, job_class.shape
-        assert shares is not None, "these are in a queue"
-        counts = shares.standing.typed(shape.gpu_type, job_class.min_workers * shape.slots)
-        return self._enough(job_class.lane, counts, importance)

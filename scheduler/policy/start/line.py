@@ -77,9 +77,13 @@ class Line:
 
     def _put_in_turn(self, heads: list[Head]) -> None:
         """Let the queue with these jobs take its turn by what the first of them asks for."""
-        draft = self._draft
-        job = draft.world.queued[heads[0][0][2]]
-        self._turns.put(draft.lane(job), draft.asked(job.shape, slots_to_start(job)))
+        draft, (rank, _, job_class) = self._draft, heads[0]
+        if job_class is not None:
+            lane, shape, slots = job_class.lane, job_class.shape, job_class.min_workers * job_class.shape.slots
+        else:
+            job = draft.world.queued[rank[2]]
+            lane, shape, slots = draft.lane(job), job.shape, slots_to_start(job)
+        self._turns.put(lane, draft.asked(shape, slots))
 
     def _passes_by(self, queue: str, heads: list[Head]) -> bool:
         """Whether none of the queue's jobs has any hope; classes without hope are parked."""

@@ -16,7 +16,6 @@ from functools import cache
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
-from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import Placements
 from scheduler.policy.capacity.request import Chosen, Part, Request, impossible
@@ -28,7 +27,7 @@ from scheduler.policy.queues.tree import Lane
 from scheduler.policy.queues.turns import Turn
 from scheduler.policy.snapshot.order import Rank
 from scheduler.policy.snapshot.taking import Taking
-from scheduler.policy.snapshot.waiting_jobs import JobClass
+from scheduler.policy.snapshot.waiting_jobs import JobClass, Minimum
 from scheduler.policy.start.backfill import HeadReservation, held_by_less_important, promise
 from scheduler.policy.start.backfill_limit import BackfillLimit
 from scheduler.policy.start.failed_attempts import Failures
@@ -69,8 +68,7 @@ class Starts:
         self._failed_behind: defaultdict[str, Failures] = defaultdict(Failures)
         #: Why each of these requests of jobs that are looked at alone can never be granted; None: it can.
         self._never: dict[Request, WaitReason | None] = {}
-        #: By shape and number of workers.
-        self._requests: dict[tuple[WorkerShape, int], Request] = {}
+        self._requests: dict[Minimum, Request] = {}
         #: The index of the first job of a class that could not be placed, where it may be tried once more.
         self._first_failed: dict[JobClass, int] = {}
         drop_overbooked(draft)
@@ -137,10 +135,9 @@ class Starts:
 
     def _request(self, job_class: JobClass) -> Request:
         """The request of each job of the class."""
-        alike = (job_class.shape, job_class.min_workers)
-        request = self._requests.get(alike)
+        request = self._requests.get(job_class.minimum)
         if request is None:
-            request = self._requests[alike] = self.draft.request(self._member(job_class, 0))
+            request = self._requests[job_class.minimum] = self.draft.request(self._member(job_class, 0))
         return request
 
     def _rank(self, job: Job) -> Rank:

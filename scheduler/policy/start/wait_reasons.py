@@ -10,13 +10,12 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import Waiting
-from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import Amount, pour_rows
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.placeholder import Placeholder, waiting_behind
-from scheduler.policy.snapshot.waiting_jobs import UNEXPLAINED, JobClass, differs, not_carried
+from scheduler.policy.snapshot.waiting_jobs import UNEXPLAINED, JobClass, Minimum, differs, not_carried
 from scheduler.policy.start.backfill import HeadReservation
 
 #: Number of reasons that one plan replaces in job classes: one slot that comes free may change those of all the queue,
@@ -42,16 +41,15 @@ def explain(
         if differs(job, said):
             waiting[job.id] = said
 
-    lacking: dict[tuple[WorkerShape, int], Waiting] = {}
+    lacking: dict[Minimum, Waiting] = {}
 
     def said_to(job_class: JobClass) -> Waiting:
         reason = never(job_class)
         if reason is not None:
             return Waiting(reason)
-        asked = (job_class.shape, job_class.min_workers)
-        said = lacking.get(asked)
+        said = lacking.get(job_class.minimum)
         if said is None:
-            said = lacking[asked] = _reason(request(job_class), keepers, head_reservation)
+            said = lacking[job_class.minimum] = _reason(request(job_class), keepers, head_reservation)
         return said
 
     _explain_job_classes(draft, said_to, waiting)
