@@ -76,6 +76,16 @@ class Losses:
         lost += sum(slots[kind] for most, slots in reach.others if counts[0] <= most)
         return workers <= lost and counts[0] <= self._free_soon(kind) + lost
 
+    def any_for(self, lane: Lane) -> bool:
+        """Whether anybody might give up anything for a job of this lane that is important enough."""
+        own = self._own.get((lane.own, 0))
+        return self._draft.ledger.oversold or own is not None or self.any_of_others(lane)
+
+    def any_of_others(self, lane: Lane) -> bool:
+        """Whether other queues might give up anything for a job of this lane."""
+        reach = self._reach_of(lane)
+        return bool(reach.guaranteed) or any(any(slots) for _, slots in reach.others)
+
     def _reach_of(self, lane: Lane) -> _Reach:
         """What the lane may take, as accounts are now."""
         if changed := self._changes.news():

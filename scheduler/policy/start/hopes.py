@@ -1,6 +1,7 @@
 """Whether any job of a class could start now, judged for all of them at once."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -15,6 +16,14 @@ from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import TOP, Lane
 from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.waiting_jobs import JobClass, Minimum
+
+#: Tells of a job class, and the effective priority of the first of its jobs, whether any of these might start.
+Judge = Callable[[JobClass, float], bool]
+
+
+def always(*_: object) -> bool:
+    """The judge that has every class looked at."""
+    return True
 
 
 class _Lacking(NamedTuple):
@@ -37,15 +46,34 @@ class Hopes:
         self._lacking: dict[Minimum, _Lacking] = {}
         self._read = 0
 
+    def judge(self, lane: Lane) -> Judge:
+        """What tells, as the draft stands, whether jobs of a class of the lane might find room, or take it."""
+        if lane is TOP:
+            return always
+        self._follow()
+        return self.of if self._in_takings_of(lane) else self._in_room
+
     def of(self, job_class: JobClass, importance: float) -> bool:
-        """Whether a job of this class might find room, or take it from others.
+        """Whether a job of this class, which is in a queue, might find room, or take it from others.
 
         `importance`: the effective priority of the first of them.
         """
+        self._follow()
         lane, draft, lacking = job_class.lane, self._draft, self._lacking_of(job_class.minimum)
-        if lacking.all_told <= 0 or lane is TOP or any(draft.held_below_in(lane.own, importance)):
+        if lacking.all_told <= 0 or any(draft.held_below_in(lane.own, importance)):
             return True
         return self._enough(lane, lacking.counts, importance, lacking.slots) and draft.may_take()
+
+    def _in_room(self, job_class: JobClass, _: float) -> bool:
+        return self._lacking_of(job_class.minimum).all_told <= 0
+
+    def _in_takings_of(self, lane: Lane) -> bool:
+        """Whether jobs of the lane might take anything."""
+        return bool(self._draft.holders_in(lane.own)) or self._losses is None or self._losses.any_for(lane)
+
+    def in_others(self, lane: Lane) -> bool:
+        """Whether jobs of the lane might take anything from other queues."""
+        return self._losses is not None and self._losses.any_of_others(lane)
 
     def in_takings(self, job: Job) -> bool:
         """Whether others might give up enough for the job."""
@@ -76,7 +104,6 @@ class Hopes:
         return Losses(self._draft, shares, by_lane) if shares is not None and by_lane is not None else None
 
     def _lacking_of(self, minimum: Minimum) -> _Lacking:
-        self._follow()
         lacking = self._lacking.get(minimum)
         if lacking is None:
             shape, workers, shares = minimum.shape, minimum.workers, self._draft.shares

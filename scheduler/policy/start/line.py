@@ -4,6 +4,7 @@ import heapq
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from scheduler.policy.capacity.pools import slots_to_start
 from scheduler.policy.draft import Draft
@@ -11,6 +12,7 @@ from scheduler.policy.queues.tree import Lane
 from scheduler.policy.queues.turns import Turn, Turns
 from scheduler.policy.snapshot.order import Rank
 from scheduler.policy.snapshot.waiting_jobs import JobClass
+from scheduler.policy.start.hopes import Hopes, Judge
 from scheduler.policy.start.parked import Parked
 
 #: The rank of the next job, its index in its job class, and the class; None where the job is looked at alone.
@@ -20,16 +22,16 @@ Head = tuple[Rank, int, JobClass | None]
 class Line:
     """Who is next; see the module's docstring."""
 
-    def __init__(self, draft: Draft, has_hope: Callable[[JobClass, float], bool]) -> None:
-        """`has_hope` tells whether any job of a class might start, the first by its effective priority."""
+    def __init__(self, draft: Draft, hopes: Hopes, judge: Callable[[Lane], Judge]) -> None:
+        """`judge`: of each lane, what tells whether any job of a class might start."""
         self._draft = draft
-        self._has_hope = has_hope
+        self._judge = judge
         #: By queue, as the own account of lanes; and the queues with any.
         self._heads: defaultdict[str, list[Head]] = defaultdict(list)
         self._turns = Turns(draft.shares)
         #: Queues that have hope.
         self._hopeful: set[str] = set()
-        self._parked = Parked(draft)
+        self._parked = Parked(draft, hopes, judge)
 
     def turn(self) -> Turn | None:
         """The turn of the queue whose job is next; None: every job has had its own."""
@@ -89,10 +91,10 @@ class Line:
         """Whether none of the queue's jobs has any hope; classes without hope are parked."""
         if queue in self._hopeful:
             return False
-        kept: list[Head] = []
+        kept, judges = list[Head](), cache(self._judge)
         for head in heads:
             rank, k, job_class = head
-            if job_class is None or self._has_hope(job_class, -rank[0]):
+            if job_class is None or judges(job_class.lane)(job_class, -rank[0]):
                 kept.append(head)
             else:
                 self.park(job_class, k)

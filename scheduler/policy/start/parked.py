@@ -1,7 +1,8 @@
 """Job classes that cannot start whatever is tried, until something changes that may help them."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import numpy as np
 
@@ -12,17 +13,22 @@ from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.victim_table import Ints
 from scheduler.policy.snapshot.waiting_jobs import JobClass
+from scheduler.policy.start.hopes import Hopes, Judge
 
 
 class Parked:
     """Parked job classes, with the index of the first job of each that has not had its turn.
 
-    A class has hope again where nodes that suit it have more room, or where accounts of its queue hold less: then its
-    limits and what it is entitled to leave it more. Without queues, every opening gives hope to all.
+    A class may have hope again where nodes that suit it have more room, where accounts of its queue hold less: then its
+    limits and what it is entitled to leave it more, or where others hold more beyond what they are entitled to: then it
+    may take more from them. Without queues, every opening gives hope to all.
     """
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, hopes: Hopes, judge: Callable[[Lane], Judge]) -> None:
+        """`judge`: of each lane, what tells whether its classes have hope."""
         self._draft = draft
+        self._hopes = hopes
+        self._judge = judge
         self._by_lane: defaultdict[Lane, list[tuple[JobClass, int]]] = defaultdict(list)
         #: By account: lanes of which classes are, or were, parked.
         self._lanes: defaultdict[str, dict[Lane, None]] = defaultdict(dict)
@@ -47,38 +53,43 @@ class Parked:
 
     def with_hope(self) -> Iterator[tuple[JobClass, int]]:
         """Classes that are parked no more, as something opened for them since the last look."""
-        positions, accounts = self._changed()
-        opened = (
-            self._by_lane if self._soon is None else [lane for each in accounts for lane in self._lanes.get(each, ())]
-        )
-        for lane in list(opened):
-            yield from self._by_lane.pop(lane, ())
+        if self._soon is None:
+            for lane in list(self._by_lane):
+                yield from self._by_lane.pop(lane)
+            return
+        positions, poorer, richer = self._changed()
+        opened = dict.fromkeys(lane for each in poorer for lane in self._lanes.get(each, ()))
+        if richer:
+            opened |= dict.fromkeys(filter(self._hopes.in_others, self._by_lane))
+        for lane in opened:
+            yield from self._hopeful(lane, self._judge(lane))
         if len(positions):
-            suited: dict[FeasibleNodes, bool] = {}
-            for parked in self._by_lane.values():
-                yield from self._suited(parked, positions, suited)
+            suits = cache(lambda feasible: bool(feasible.mask[positions].any()))
+            for lane in self._by_lane:
+                yield from self._hopeful(lane, self._of_use(suits, self._judge(lane)))
 
-    def _suited(
-        self, parked: list[tuple[JobClass, int]], positions: Ints, suited: dict[FeasibleNodes, bool]
-    ) -> Iterator[tuple[JobClass, int]]:
-        """Those of a lane to which nodes at these positions are of use; the others stay."""
-        kept = []
+    def _of_use(self, suits: Callable[[FeasibleNodes], bool], judge: Judge) -> Judge:
+        """The judge of classes to which some nodes are of use."""
+        feasible = self._draft.places.feasible
+        return lambda job_class, importance: suits(feasible(job_class.shape)) and judge(job_class, importance)
+
+    def _hopeful(self, lane: Lane, judge: Judge) -> Iterator[tuple[JobClass, int]]:
+        """Those of a lane that have hope; the others stay."""
+        kept, parked = [], self._by_lane.get(lane, [])
         for each in parked:
-            feasible = self._draft.places.feasible(each[0].shape)
-            if feasible not in suited:
-                suited[feasible] = bool(feasible.mask[positions].any())
-            if suited[feasible]:
+            job_class, k = each
+            if judge(job_class, -job_class.ranks[k][0]):
                 yield each
             else:
                 kept.append(each)
         parked[:] = kept
 
-    def _changed(self) -> tuple[Ints, set[str]]:
-        """Positions with more room, and accounts that hold less than at the last look."""
+    def _changed(self) -> tuple[Ints, set[str], set[str]]:
+        """Positions with more room; accounts that hold less than at the last look; and more, beyond their part."""
         shares, ledger = self._draft.shares, self._draft.ledger
-        more, less = np.zeros(0, np.int64), set[str]()
+        more, poorer, richer = np.zeros(0, np.int64), set[str](), set[str]()
         if shares is None or self._soon is None or self._changes is None:
-            return more, less
+            return more, poorer, richer
         if self._read < len(ledger.log):
             changed = np.unique(np.array(ledger.log[self._read :], np.int64))
             self._read = len(ledger.log)
@@ -87,8 +98,13 @@ class Parked:
             self._soon[changed] = now
         for account in self._changes.news():
             held = shares.held(account)
-            before = self._held.get(account, shares.standing.held.get(account, held))
+            before = self._held.get(account) or shares.standing.held.get(account, (0,) * len(held))
             if any(slots < then for slots, then in zip(held, before, strict=True)):
-                less.add(account)
+                poorer.add(account)
+            if any(
+                slots > then and shares.beyond(account, kind) >= 1.0
+                for kind, (slots, then) in enumerate(zip(held, before, strict=True))
+            ):
+                richer.add(account)
             self._held[account] = held
-        return more, less
+        return more, poorer, richer

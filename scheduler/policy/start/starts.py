@@ -31,7 +31,7 @@ from scheduler.policy.snapshot.waiting_jobs import JobClass, Minimum
 from scheduler.policy.start.backfill import HeadReservation, held_by_less_important, promise
 from scheduler.policy.start.backfill_limit import BackfillLimit
 from scheduler.policy.start.failed_attempts import Failures
-from scheduler.policy.start.hopes import Hopes
+from scheduler.policy.start.hopes import Hopes, Judge, always
 from scheduler.policy.start.line import Head, Line
 from scheduler.policy.start.overbooked import drop_overbooked
 from scheduler.policy.start.queue_rules import QueueRules
@@ -72,7 +72,7 @@ class Starts:
         #: The index of the first job of a class that could not be placed, where it may be tried once more.
         self._first_failed: dict[JobClass, int] = {}
         drop_overbooked(draft)
-        self._line = Line(draft, self._has_hope)
+        self._line = Line(draft, self.hopes, self._judge)
         self._line.line_up(self._first_heads())
 
     def run(self) -> None:
@@ -98,15 +98,15 @@ class Starts:
         if self.draft.openings > openings:
             self._line.rejoin(rank)
 
-    def _has_hope(self, job_class: JobClass, importance: float) -> bool:
-        """Whether the jobs of this class have to be looked at; `importance`: the effective priority of the first.
+    def _judge(self, lane: Lane) -> Judge:
+        """What tells whether the jobs of a class of this lane have to be looked at.
 
         One that cannot be placed may become the blocked job, and others of its queue may be kept back by it.
         """
         head_reservation = self.head_reservation
-        if self._promises if head_reservation is None else head_reservation.among(job_class.lane):
-            return True
-        return self.hopes.of(job_class, importance)
+        if self._promises if head_reservation is None else head_reservation.among(lane):
+            return always
+        return self.hopes.judge(lane)
 
     def _first_heads(self) -> Iterator[tuple[Lane, Head]]:
         """Jobs that are looked at alone, and the first of each class that may start at all."""
