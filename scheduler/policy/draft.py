@@ -24,8 +24,9 @@ from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.standing import standing_of
 from scheduler.policy.snapshot.usage_index import held_by
 
-#: Number of jobs for which one draft takes from others however late it is, so that every plan comes on.
-TAKERS_MIN = 128
+#: A draft that has been taking from others for so many seconds does so for no more jobs than this; after so many for
+#: none but the first, so that every plan comes on.
+LATE_SECONDS, TAKERS_MIN, VERY_LATE_SECONDS = 0.5, 128, 1.0
 #: Time until the next plan goes on, in seconds.
 GO_ON_SECONDS = 1.0
 
@@ -35,6 +36,8 @@ class Draft:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
+        #: When it first took from others, in seconds since the plan began.
+        self._takes_since: float | None = None
         self.world = snapshot.world
         self.now = snapshot.order.now
         self.settings = snapshot.settings
@@ -124,7 +127,12 @@ class Draft:
 
     def may_take(self, job_id: JobId | None = None) -> bool:
         """Whether this draft may take for the job, or for one more: where it is late, the rest are looked at soon."""
-        if job_id in self.takers or len(self.takers) < TAKERS_MIN or not self.snapshot.late():
+        takers = len(self.takers)
+        if not takers or job_id in self.takers:
+            return True
+        if self._takes_since is None:
+            self._takes_since = self.snapshot.seconds()
+        if self.snapshot.seconds() - self._takes_since < (VERY_LATE_SECONDS if takers < TAKERS_MIN else LATE_SECONDS):
             return True
         self.look_at(self.now + GO_ON_SECONDS)
         return False

@@ -24,9 +24,6 @@ from scheduler.policy.start.backfill import HeadReservation
 from scheduler.policy.start.redraft import BackfillGains, decided
 from scheduler.policy.start.starts import Starts
 
-#: A plan that takes longer preempts for no further job; the next one goes on.
-PREEMPTING_SECONDS_MAX = 0.5
-
 
 def _stopped_clock() -> float:
     return 0.0
@@ -43,7 +40,7 @@ class Planner:
         """`monotonic`: a clock in seconds, for plans that end early; without one, none does."""
         self._settings = settings
         self._monotonic = monotonic
-        self._late_at = 0.0
+        self._began = 0.0
         self._snapshot: Snapshot | None = None
 
     def plan(self, world: World, now: float) -> Plan:
@@ -51,11 +48,11 @@ class Planner:
 
         `now` is in unix seconds. `waiting` names only the jobs whose reason differs from the one that they carry.
         """
-        self._late_at = self._monotonic() + PREEMPTING_SECONDS_MAX
+        self._began = self._monotonic()
         return plan_beside_others(world, now, lambda seen: self._plan_for(seen, now))
 
-    def _late(self) -> bool:
-        return self._monotonic() >= self._late_at
+    def _seconds(self) -> float:
+        return self._monotonic() - self._began
 
     def _plan_for(self, world: World, now: float) -> Plan:
         if self._settings.name != "elastic":
@@ -65,7 +62,7 @@ class Planner:
     def _plan(self, world: World, now: float) -> Plan:
         snapshot, self._snapshot = self._snapshot, None  # what an error leaves half done is not used again
         if snapshot is None or not snapshot.follow(world, now):
-            snapshot = Snapshot(world, now, self._settings, self._late)
+            snapshot = Snapshot(world, now, self._settings, self._seconds)
         made = decided(snapshot, lambda draft, backfill_gains: decide(draft, backfill_gains).kept_back).plan()
         snapshot.rollback()
         self._snapshot = snapshot

@@ -2,6 +2,7 @@
 
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 
 from scheduler.config import PolicySettings
@@ -32,10 +33,10 @@ def test_plans_are_those_made_by_looking_for_victims_everywhere(c: Cluster) -> N
 def test_bounds_follow_what_a_draft_changes(c: Cluster) -> None:
     enough = Losses.enough
 
-    def followed(losses: Losses, lane: Lane, counts: Counts, importance: float) -> bool:
-        found, draft, shares = enough(losses, lane, counts, importance), losses._draft, losses._shares
+    def followed(losses: Losses, lane: Lane, counts: Counts, importance: float, workers: int) -> bool:
+        found, draft, shares = enough(losses, lane, counts, importance, workers), losses._draft, losses._shares
         now = Losses(draft, shares, LaneTable(draft.victim_table, draft.usages, shares))
-        assert found or not enough(now, lane, counts, importance), "what has changed leaves more than was thought"
+        assert found or not enough(now, lane, counts, importance, workers), "what has changed leaves more than was thought"
         return found
 
     with patch.object(Losses, "enough", followed):
@@ -115,9 +116,19 @@ def test_slots_of_a_type_are_given_up_for_jobs_of_that_type() -> None:
     assert most_for(c, 2, typed=True) == 3, "what is free; the job that could shrink has slots of another type"
 
 
+@pytest.mark.parametrize(("priority", "most"), [(-1, 1), (0, 0)])
+def test_reservations_of_less_important_jobs_of_its_queue_may_be_taken_over(priority: int, most: int) -> None:
+    held = borrowed(workers=7).waiting(3, priority=priority, reservation=(("a", 1),), queue="right")
+    assert most_for(held, 2) == most
+
+
+def test_each_worker_for_which_there_is_no_room_takes_a_slot_of_somebody() -> None:
+    draft, losses = drafted(borrowed())
+    job = draft.world.queued[JobId(2)]
+    assert [losses.enough(draft.lane(job), (2,), 0, workers) for workers in (0, 3, 4)] == [True, True, False]
+
+
 def test_where_bounds_are_not_known_victims_are_looked_for() -> None:
-    held = borrowed(workers=7).waiting(3, priority=-1, reservation=(("a", 1),), queue="right")
-    assert most_for(held, 2) == MOST, "it may take over a reservation of its queue"
     shared = borrowed(workers=7).node("b", 1, oversell=2.0)
     assert most_for(shared, 2) == MOST, "on shared slots"
 

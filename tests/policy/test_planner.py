@@ -19,7 +19,7 @@ from scheduler.model.slot import ClosedSlot, SlotClosure
 from scheduler.model.speed import after_report
 from scheduler.policy import draft
 from scheduler.policy.checks.plan import check_plan
-from scheduler.policy.planner import PREEMPTING_SECONDS_MAX, Planner, plan
+from scheduler.policy.planner import Planner, plan
 from tests.policy.drawn_queues import queued_clusters
 from tests.policy.drawn_worlds import clusters, random_fields
 from tests.policy.worlds import CORDONED, DOWN, DRAINING, UP, Cluster, enact
@@ -243,6 +243,18 @@ def test_a_plan_that_takes_long_takes_for_few_jobs_and_the_next_ones_go_on(monke
     assert [c.size(number) for number in range(11, 16)] == [1] * 5
 
 
+def test_a_plan_that_takes_very_long_takes_for_one_job_and_the_next_ones_go_on() -> None:
+    c = Cluster().node("a", 5)
+    for number in range(1, 6):
+        c.running(number, {"a": 1})
+        c.waiting(10 + number, priority=5)
+    planner = Planner(c.settings, always_late(draft.VERY_LATE_SECONDS))
+    made = planner.plan(c.world(), c.now)
+    assert [action.job_id for action in made.actions if isinstance(action, StopJob)] == [5]
+    go_on(c, planner)
+    assert [c.size(number) for number in range(11, 16)] == [1] * 5
+
+
 @given(clusters(shapes=(1, 1, 2, 3), queue_max=8))
 def test_plans_that_end_early_break_nothing_and_come_to_where_nothing_is_left_to_do(c: Cluster) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -251,9 +263,9 @@ def test_plans_that_end_early_break_nothing_and_come_to_where_nothing_is_left_to
     assert not plan(c.world(), c.now, c.settings).actions
 
 
-def always_late() -> Callable[[], float]:
-    """A clock that passes the end of a plan between any two looks."""
-    return partial(next, itertools.count(0.0, PREEMPTING_SECONDS_MAX))
+def always_late(seconds: float = draft.LATE_SECONDS) -> Callable[[], float]:
+    """A clock that goes on by this between any two looks."""
+    return partial(next, itertools.count(0.0, seconds))
 
 
 def go_on(c: Cluster, planner: Planner) -> None:

@@ -1,5 +1,7 @@
 """Jobs that may lose workers, by the queue that they belong to, side by side in arrays."""
 
+from collections import defaultdict
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -14,6 +16,7 @@ from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimTable
 Floats = npt.NDArray[np.float64]
 #: What stands in place of an account where there is none: behind the end of a path, and where nobody may lose slots.
 _NO_ACCOUNT, _UNKNOWN = -1, -2
+_NONE: Ints = np.zeros(0, np.int64)
 
 
 class LaneTable:
@@ -57,6 +60,17 @@ class LaneTable:
         """By lane: whether it is in the queue with this account."""
         mine: Bools = self._own == self._account.get(own, _UNKNOWN)
         return mine
+
+    def records_in(self, own: str) -> Ints:
+        """Records of jobs in the queue with this account."""
+        return self._records.get(own, _NONE)
+
+    @cached_property
+    def _records(self) -> dict[str, Ints]:
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for record, lane in enumerate(self.lane.tolist()):
+            found[self.lanes[lane].own].append(record)
+        return {own: np.array(records, np.int64) for own, records in found.items()}
 
     def in_queue(self, own: str) -> Bools:
         """By record: whether the job is in the queue with this account."""

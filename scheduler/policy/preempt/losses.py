@@ -69,7 +69,9 @@ class Losses:
         if self._draft.ledger.oversold:
             return True
         reach, kind = self._reach_of(lane), kind_of(counts)
-        if any(slots and slots <= most for slots, most in zip(counts, reach.guaranteed, strict=False)):
+        if reach.guaranteed and any(
+            slots and slots <= most for slots, most in zip(counts, reach.guaranteed, strict=True)
+        ):
             return True
         lost = self._own_slots(lane.own, kind, importance)
         lost += sum(map(slots_to_start, self._draft.held_below_in(lane.own, importance)))

@@ -154,8 +154,8 @@ class Victims:
         draft, table = self._draft, self._victim_table.table
         if self.by_lane is None or draft.order.ages or draft.ledger.oversold:
             return feasible.most_ready
-        lower = self.by_lane.in_queue(draft.lane(job).own) & (table["priority"] < job.priority)
-        pieces = self._victim_table.pieces_of(table[lower])[1]
+        of_queue = table[self.by_lane.records_in(draft.lane(job).own)]
+        pieces = self._victim_table.pieces_of(of_queue[of_queue["priority"] < job.priority])[1]
         if with_equals:
             pieces = np.concatenate((pieces, self._victim_table.gifts_of(table[self._donors_of(job).records])))
         pieces = pieces[feasible.mask[pieces[:, WHERE]]]

@@ -340,6 +340,7 @@ def add_to(tally: dict[K, Counts], keys: Iterable[K], counts: Counts, sign: int 
         tally[key] = more if before is None else tuple(map(add, before, more))
 
 
+@lru_cache(maxsize=4096)
 def kind_of(counts: Counts) -> int:
     """The kind of the GPU type among these slots; 0: no queue names it."""
     return next((kind for kind, slots in enumerate(counts) if kind and slots), 0)

@@ -33,12 +33,12 @@ class Snapshot:
     """Indexes and sums over one world, all of which follow from the world alone."""
 
     def __init__(
-        self, world: World, now: float, settings: PolicySettings, late: Callable[[], bool] = lambda: False
+        self, world: World, now: float, settings: PolicySettings, seconds: Callable[[], float] = lambda: 0.0
     ) -> None:
-        """`late` tells whether the plan has taken a long time: then it leaves to the next one what may wait."""
+        """`seconds`: how long the plan has taken; one that takes long leaves to the next one what may wait."""
         self.world = world
         self.settings = settings
-        self.late = late
+        self.seconds = seconds
         self.order = Order(now, settings)
         self.tree = Tree(world.queues)
         self._journal = Journal()
