@@ -13,8 +13,8 @@ from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, add, leas
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.snapshot import Snapshot
 
-#: Number of drafts made until no backfilled job is preempted at once.
-DRAFTS_MAX = 4
+#: Number of drafts made until no backfilled job is preempted at once; none is made anew after so many seconds.
+DRAFTS_MAX, REDRAFT_SECONDS_MAX = 4, 1.0
 #: Amounts by priority and position of the backfilled jobs.
 Gains = dict[tuple[int, int], Amount]
 
@@ -30,7 +30,7 @@ def decided(snapshot: Snapshot, decide: "Callable[[Draft, BackfillGains], Job | 
         draft, backfill_gains = Draft(snapshot), BackfillGains(offered)
         gains = _gains(draft, decide(draft, backfill_gains))
         following = backfill_gains.used(gains)
-        if not gains or following == offered:
+        if not gains or following == offered or snapshot.seconds() >= REDRAFT_SECONDS_MAX:
             return draft
         snapshot.rollback()
         offered = following
