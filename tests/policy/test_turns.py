@@ -5,7 +5,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.model.plan import Action, Plan, Reserve
+from scheduler.model.plan import Action, Plan, Reserve, Shrink
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.queues.entitlement import Entitlement
 from scheduler.policy.queues.shares import Shares, Standing
@@ -101,6 +101,15 @@ def test_queues_without_hope_are_passed_by_and_nothing_of_the_plan_changes(c: Cl
     made = c.plan()
     with patch.object(Hopes, "of", lambda *_: True), patch.object(Parked, "with_hope", all_parked):
         assert decisions(c.plan()) == decisions(made), world
+
+
+def test_a_queue_takes_what_another_came_to_hold_beyond_its_part_in_the_same_plan() -> None:
+    c = Cluster().node("n", 4).node("m", 7, gpu_type="x").node("o", 8, gpu_type="x").queue("a").queue("b")
+    c.running(1, {"m": 2, "o": 1}, workers=(1, 4), slots_per_worker=3).running(2, {"n": 3}, workers=3)
+    c.running(3, {"m": 1}, gpu_type="x", queue="a").waiting(4, workers=4, priority=1)
+    c.waiting(5, workers=(3, 4), queue="b").waiting(6, workers=(3, 4), queue="b")
+    made = c.plan().actions
+    assert [(each.job_id, each.for_job) for each in made if isinstance(each, Shrink)] == [(1, 4), (1, 6)]
 
 
 @given(queued_clusters())
