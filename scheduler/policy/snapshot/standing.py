@@ -53,7 +53,7 @@ def standing_of(snapshot: Seen) -> Standing:
     """The standing before any decision of a pass; the world of the snapshot has queues."""
     tree, ledger = snapshot.tree, snapshot.ledger
     empty = Standing(tree, _kinds(tree, ledger))
-    held, leaving, pinned = dict[str, Counts](), dict[str, Counts](), dict[str, Counts]()
+    held, leaving, pinned = dict[Lane, Counts](), dict[Lane, Counts](), dict[Lane, Counts]()
     closed = closed_queues(snapshot.world.queues, snapshot.world.spent)
     wanted_by: dict[Lane, Counts] = {}
     first: dict[Lane, int] = {}
@@ -64,11 +64,11 @@ def standing_of(snapshot: Seen) -> Standing:
         lane = tally.lane
         if lane is not TOP:
             first[lane] = min(first.get(lane, job_id), job_id)
-            add_to(held, lane.accounts, tally.held)
+            add_to(held, (lane,), tally.held)
             if any(tally.leaving):
-                add_to(leaving, lane.accounts, tally.leaving)
+                add_to(leaving, (lane,), tally.leaving)
             if any(tally.pinned):
-                add_to(pinned, lane.accounts, tally.pinned)
+                add_to(pinned, (lane,), tally.pinned)
             add_to(wanted_by, (lane,), tally.held if lane.inside(closed) else tally.wanted)
             divisible = [slots + more for slots, more in zip(divisible, tally.held, strict=True)]
     for lane, number, wanted in _waiting(snapshot, empty):
@@ -79,19 +79,27 @@ def standing_of(snapshot: Seen) -> Standing:
             oldest[lane.own] = min(oldest.get(lane.own, number), number)
             add_to(wanted_by, (lane,), wanted)
     divisible = [slots + more for slots, more in zip(divisible, _overfull(snapshot, empty), strict=True)]
-    demand, used = _demand(wanted_by), _used(snapshot)
+    demand, used, held_in = _demand(wanted_by), _used(snapshot), _by_account(held)
     return replace(
         empty,
-        entitled=divided_among(tree, first, demand, held, used, divisible),
-        held=held,
-        leaving=leaving,
-        pinned=pinned,
+        entitled=divided_among(tree, first, demand, held_in, used, divisible),
+        held=held_in,
+        leaving=_by_account(leaving),
+        pinned=_by_account(pinned),
         wanted=demand,
         elsewhere=_elsewhere(snapshot, empty),
         used=used,
         oldest=oldest,
         closed=closed,
     )
+
+
+def _by_account(by_lane: Mapping[Lane, Counts]) -> dict[str, Counts]:
+    """Slots of lanes, for each account that counts them."""
+    found: dict[str, Counts] = {}
+    for lane, counts in by_lane.items():
+        add_to(found, lane.accounts, counts)
+    return found
 
 
 def _overfull(snapshot: Seen, standing: Standing) -> Counts:

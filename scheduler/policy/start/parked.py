@@ -7,12 +7,11 @@ from functools import cache
 import numpy as np
 
 from scheduler.policy.capacity.ledger import View
-from scheduler.policy.capacity.placement import FeasibleNodes
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.victim_table import Ints
-from scheduler.policy.snapshot.waiting_jobs import JobClass
+from scheduler.policy.snapshot.waiting_jobs import JobClass, Minimum
 from scheduler.policy.start.hopes import Hopes, Judge
 
 
@@ -64,14 +63,10 @@ class Parked:
         for lane in opened:
             yield from self._hopeful(lane, self._judge(lane))
         if len(positions):
-            suits = cache(lambda feasible: bool(feasible.mask[positions].any()))
+            feasible = self._draft.places.feasible
+            suits = cache(lambda minimum: bool(feasible(minimum.shape).mask[positions].any()))
             for lane in self._by_lane:
-                yield from self._hopeful(lane, self._of_use(suits, self._judge(lane)))
-
-    def _of_use(self, suits: Callable[[FeasibleNodes], bool], judge: Judge) -> Judge:
-        """The judge of classes to which some nodes are of use."""
-        feasible = self._draft.places.feasible
-        return lambda job_class, importance: suits(feasible(job_class.shape)) and judge(job_class, importance)
+                yield from self._hopeful(lane, _of_use(suits, self._judge(lane)))
 
     def _hopeful(self, lane: Lane, judge: Judge) -> Iterator[tuple[JobClass, int]]:
         """Those of a lane that have hope; the others stay."""
@@ -108,3 +103,8 @@ class Parked:
                 richer.add(account)
             self._held[account] = held
         return more, poorer, richer
+
+
+def _of_use(suits: Callable[[Minimum], bool], judge: Judge) -> Judge:
+    """The judge of classes to which some nodes are of use."""
+    return lambda job_class, importance: suits(job_class.minimum) and judge(job_class, importance)

@@ -113,8 +113,9 @@ class Starts:
         draft = self.draft
         for job in draft.snapshot.waiting_jobs.singles.values():
             yield draft.lane(job), (self._rank(job), 0, None)
+        why_impossible = cache(lambda minimum: draft.places.feasible(minimum.shape).impossible(minimum.workers))
         for each in draft.snapshot.waiting_jobs.job_classes:
-            reason = draft.places.feasible(each.shape).impossible(each.min_workers)
+            reason = why_impossible(each.minimum)
             if reason is None:
                 yield each.lane, (each.ranks[0], 0, each)
             else:
