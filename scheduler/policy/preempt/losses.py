@@ -78,10 +78,12 @@ class Losses:
         lost += sum(slots[kind] for most, slots in reach.others if counts[0] <= most)
         return workers <= lost and counts[0] <= self._free_soon(kind) + lost
 
-    def any_for(self, lane: Lane) -> bool:
-        """Whether anybody might give up anything for a job of this lane that is important enough."""
-        own = self._own.get((lane.own, 0))
-        return self._draft.ledger.oversold or own is not None or self.any_of_others(lane)
+    def least_important_in(self, own: str) -> float:
+        """The effective priority below which a job takes nothing of its queue; infinite: it never does."""
+        if self._draft.ledger.oversold or self._draft.order.ages:
+            return -math.inf
+        priorities = self._own.get((own, 0), ((math.inf,),))[0]
+        return priorities[0]
 
     def any_of_others(self, lane: Lane) -> bool:
         """Whether other queues might give up anything for a job of this lane."""

@@ -50,8 +50,14 @@ class Hopes:
         """What tells, as the draft stands, whether jobs of a class of the lane might find room, or take it."""
         if lane is TOP:
             return always
+        losses = self._losses
+        if losses is None or self._draft.holders_in(lane.own) or losses.any_of_others(lane):
+            return self.of
         self._follow()
-        return self.of if self._in_takings_of(lane) else self._in_room
+        least = losses.least_important_in(lane.own)
+        return lambda job_class, importance: (
+            self._finds_room(job_class) or (importance >= least and self.of(job_class, importance))
+        )
 
     def of(self, job_class: JobClass, importance: float) -> bool:
         """Whether a job of this class, which is in a queue, might find room, or take it from others.
@@ -64,12 +70,9 @@ class Hopes:
             return True
         return self._enough(lane, lacking.counts, importance, lacking.slots) and draft.may_take()
 
-    def _in_room(self, job_class: JobClass, _: float) -> bool:
+    def _finds_room(self, job_class: JobClass) -> bool:
+        """Whether there is room for one of these, free or being freed."""
         return self._lacking_of(job_class.minimum).all_told <= 0
-
-    def _in_takings_of(self, lane: Lane) -> bool:
-        """Whether jobs of the lane might take anything."""
-        return bool(self._draft.holders_in(lane.own)) or self._losses is None or self._losses.any_for(lane)
 
     def in_others(self, lane: Lane) -> bool:
         """Whether jobs of the lane might take anything from other queues."""
