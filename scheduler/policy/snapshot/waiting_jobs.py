@@ -37,6 +37,8 @@ class Minimum:
 
     shape: WorkerShape
     workers: int
+    #: Of all of them.
+    slots: int
 
 
 class JobClass:
@@ -71,11 +73,17 @@ class JobClass:
         """Whether any of them carries another reason than this one."""
         return len(self._carrying) > 1 or (said.reason, said.for_job) not in self._carrying
 
-    def carrying_other_than(self, said: Waiting) -> Iterator[tuple[Carried, list[JobId]]]:
-        """Jobs, by id, that carry another reason than this one; those without a reason come first."""
-        for carried in sorted(self._carrying, key=_first_reasons_first):
-            if carried != (said.reason, said.for_job):
-                yield carried, self._carrying[carried]
+    def unexplained(self) -> list[list[JobId]]:
+        """Jobs, by id, that no pass has looked at."""
+        return self._carriers(key for key in self._carrying if key[0] in UNEXPLAINED)
+
+    def explained_otherwise(self, said: Waiting) -> list[list[JobId]]:
+        """Jobs, by id, to which a pass before gave another reason than this one."""
+        same = (said.reason, said.for_job)
+        return self._carriers(key for key in self._carrying if key != same and key[0] not in UNEXPLAINED)
+
+    def _carriers(self, reasons: Iterable[Carried]) -> list[list[JobId]]:
+        return [self._carrying[carried] for carried in sorted(reasons, key=_by_name)]
 
     def note(self, job: Job) -> None:
         """Record a member, except for its rank."""
@@ -134,9 +142,9 @@ def differs(job: Job, said: Waiting) -> bool:
     return job.wait_reason is not said.reason or job.wait_for != said.for_job
 
 
-def _first_reasons_first(carried: Carried) -> tuple[bool, str, int]:
+def _by_name(carried: Carried) -> tuple[str, int]:
     reason, for_job = carried
-    return (reason not in UNEXPLAINED, str(reason), for_job or 0)
+    return (str(reason), for_job or 0)
 
 
 class WaitingJobs:
@@ -236,7 +244,7 @@ class WaitingJobs:
     def _minimum(self, shape: WorkerShape, workers: int) -> Minimum:
         minimum = self._minimums.get((shape, workers))
         if minimum is None:
-            minimum = self._minimums[shape, workers] = Minimum(shape, workers)
+            minimum = self._minimums[shape, workers] = Minimum(shape, workers, workers * shape.slots)
         return minimum
 
     def _kind(self, job: Job) -> JobClassKey:

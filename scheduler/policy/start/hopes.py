@@ -110,7 +110,7 @@ class Hopes:
         lacking = self._lacking.get(minimum)
         if lacking is None:
             shape, workers, shares = minimum.shape, minimum.workers, self._draft.shares
-            counts = () if shares is None else shares.standing.typed(shape.gpu_type, workers * shape.slots)
+            counts = () if shares is None else shares.standing.typed(shape.gpu_type, minimum.slots)
             all_told, slots = workers - self._most_of(shape), self._lacking_slots(shape, workers)
             lacking = self._lacking[minimum] = _Lacking(counts, all_told, slots)
         return lacking

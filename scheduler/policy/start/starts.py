@@ -9,7 +9,7 @@ job is.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -124,15 +124,19 @@ class Starts:
     def explain(self) -> None:
         """Give every job that this pass left waiting its reason, judged by what the finished draft leaves."""
         left = (job for job in self.left if job.id not in self.draft.holding)
-        left_by_limits = cache(self._rules.left)
 
-        def never(job_class: JobClass) -> WaitReason | None:
-            slots = job_class.min_workers * job_class.shape.slots
-            if job_class.preemptible and slots <= left_by_limits(job_class.lane):
-                return self._impossible.get(job_class)
-            return self._impossible.get(job_class) or self._rules.why_not(self._member(job_class, 0))
+        def never_in(lane: Lane) -> Callable[[JobClass], WaitReason | None]:
+            left_by_limits = self._rules.left(lane)
 
-        explain(self.draft, left, never, self._request, self.head_reservation)
+            def never(job_class: JobClass) -> WaitReason | None:
+                reason = self._impossible.get(job_class)
+                if reason is not None or (job_class.preemptible and job_class.minimum.slots <= left_by_limits):
+                    return reason
+                return self._rules.why_not(self._member(job_class, 0))
+
+            return never
+
+        explain(self.draft, left, never_in, self._request, self.head_reservation)
 
     def _request(self, job_class: JobClass) -> Request:
         """The request of each job of the class."""

@@ -1,8 +1,10 @@
 """Why each job that is left waiting does not start, judged by what the finished plan leaves."""
 
+import heapq
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from operator import itemgetter
 
 import numpy as np
 
@@ -14,8 +16,10 @@ from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import Amount, pour_rows
 from scheduler.policy.draft import Draft
+from scheduler.policy.queues.tree import Lane
+from scheduler.policy.snapshot.order import Rank
 from scheduler.policy.snapshot.placeholder import Placeholder, waiting_behind
-from scheduler.policy.snapshot.waiting_jobs import UNEXPLAINED, JobClass, Minimum, differs, not_carried
+from scheduler.policy.snapshot.waiting_jobs import JobClass, Minimum, differs, not_carried
 from scheduler.policy.start.backfill import HeadReservation
 
 #: Number of reasons that one plan replaces in job classes: one slot that comes free may change those of all the queue,
@@ -26,14 +30,14 @@ REWRITTEN_MAX = 1000
 def explain(
     draft: Draft,
     left: Iterable[Job],
-    never: Callable[[JobClass], WaitReason | None],
+    never_in: Callable[[Lane], Callable[[JobClass], WaitReason | None]],
     request: Callable[[JobClass], Request],
     head_reservation: HeadReservation | None,
 ) -> None:
     """Give every job that is left waiting its reason; drop the reasons that the jobs carry already.
 
-    `left` are jobs that the pass over the queue looked at one by one; `never` tells why no plan can start the jobs of a
-    class whatever is free, `request` what each of them asks for.
+    `left` are jobs that the pass over the queue looked at one by one; `never_in` tells for each lane what tells why no
+    plan can start the jobs of a class whatever is free, `request` what each of them asks for.
     """
     waiting, keepers = not_carried(draft.world, draft.waiting), _Keepers(draft)
     for job in left:
@@ -43,32 +47,48 @@ def explain(
 
     lacking: dict[Minimum, Waiting] = {}
 
-    def said_to(job_class: JobClass) -> Waiting:
-        reason = never(job_class)
-        if reason is not None:
-            return Waiting(reason)
+    def lacks(job_class: JobClass) -> Waiting:
         said = lacking.get(job_class.minimum)
         if said is None:
             said = lacking[job_class.minimum] = _reason(request(job_class), keepers, head_reservation)
         return said
 
-    _explain_job_classes(draft, said_to, waiting)
-    draft.waiting = waiting
+    changed: list[_Changed] = []
+    for lane, jobs in draft.snapshot.waiting_jobs.lanes.items():
+        never = never_in(lane)
+        for job_class in jobs.job_classes.values():
+            reason = never(job_class)
+            said = lacks(job_class) if reason is None else Waiting(reason)
+            if job_class.carries_other_than(said):
+                changed.append((job_class.ranks[0], job_class, said))
+    draft.waiting = waiting | _told(draft, changed)
 
 
-def _explain_job_classes(draft: Draft, said_to: Callable[[JobClass], Waiting], waiting: dict[JobId, Waiting]) -> None:
-    """Add changed reasons of job classes, by place in the queue; limited for jobs that have a reason already."""
+#: The rank of the first job of a class, the class, and its new reason.
+_Changed = tuple[Rank, JobClass, Waiting]
+
+
+def _told(draft: Draft, changed: list[_Changed]) -> dict[JobId, Waiting]:
+    """Changed reasons of job classes, by place in the queue; limited for jobs that have a reason already."""
     decided = draft.starts.keys() | draft.holding.keys()
-    each = ((job_class, said_to(job_class)) for job_class in draft.snapshot.waiting_jobs.job_classes)
-    changed = [(job_class, said) for job_class, said in each if job_class.carries_other_than(said)]
+
+    def left(job_ids: list[JobId], most: int | None = None) -> Iterator[JobId]:
+        return islice((job_id for job_id in job_ids if job_id not in decided), most)
+
+    told = [
+        (rank, dict.fromkeys(left(job_ids), said))
+        for rank, job_class, said in changed
+        for job_ids in job_class.unexplained()
+    ]
     rewritten = 0
-    for job_class, said in sorted(changed, key=lambda pair: pair[0].ranks[0]):
-        for carried, job_ids in job_class.carrying_other_than(said):
-            left = (job_id for job_id in job_ids if job_id not in decided)
-            first = carried[0] in UNEXPLAINED
-            told = dict.fromkeys(left if first else islice(left, REWRITTEN_MAX - rewritten), said)
-            rewritten += 0 if first else len(told)
-            waiting |= told
+    heapq.heapify(changed)
+    while changed and rewritten < REWRITTEN_MAX:
+        rank, job_class, said = heapq.heappop(changed)
+        for job_ids in job_class.explained_otherwise(said):
+            told.append((rank, dict.fromkeys(left(job_ids, REWRITTEN_MAX - rewritten), said)))
+            rewritten += len(told[-1][1])
+    told.sort(key=itemgetter(0))
+    return {job_id: said for _, each in told for job_id, said in each.items()}
 
 
 class _Keepers:
