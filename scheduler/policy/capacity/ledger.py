@@ -12,7 +12,7 @@ does. Positions follow the names of nodes, so that every choice ends in a fixed 
 halves of oversold nodes (`scheduler.policy.capacity.pools`).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 
@@ -43,6 +43,7 @@ from scheduler.policy.capacity.resources import (
     least,
     nano_cpus,
     needs,
+    no_rows,
 )
 
 #: The log is cleared once it is longer than this; see `Places.trim`.
@@ -84,13 +85,11 @@ class Ledger:
         #: Strays, and what each of them frees once it has ended: nothing if it may go on.
         self._strays: dict[WorkerId, tuple[Stray, Held]] = {}
         #: What the nodes would offer to workers if they held none, a row per position.
-        self.empty: Rows = np.zeros((len(self.nodes), 3), np.int64)
+        self.empty: Rows = no_rows(len(self.nodes))
         self.follow_nodes(world, world.nodes)
         self.recount(world, world.nodes)
         #: Free and soon amounts of all nodes, as far as the log was read.
-        self._rows: dict[View, Rows] = {
-            view: np.zeros((len(self.nodes), 3), np.int64) for view in (View.FREE, View.SOON)
-        }
+        self._rows: dict[View, Rows] = {view: no_rows(len(self.nodes)) for view in (View.FREE, View.SOON)}
         self._rows_read = 0
 
     @property
@@ -181,7 +180,7 @@ class Ledger:
         are bounded.
         """
         rest = np.where(need > 0, rest, UNBOUNDED)
-        suits = np.logical_or.reduce(need > 0, axis=1)
+        suits = np.logical_or.reduce([need[:, resource] > 0 for resource in range(3)])
         bounded = suits.copy()
         for both in (np.array([i, twin]) for i, twin in self._twin.items() if i < twin):
             rest[both, 1:] = rest[both, 1:].min(axis=0)
@@ -267,8 +266,9 @@ class Ledger:
     def _follow(self) -> None:
         if self._rows_read < len(self.log):
             changed = list(set(self.log[self._rows_read :]))
-            for view, rows in self._rows.items():
-                rows[changed] = [self.available(i, view) for i in changed]
+            free, coming, held = (_rows_of(numbers, changed) for numbers in (self._free, self._coming, self._held))
+            self._rows[View.FREE][changed] = free
+            self._rows[View.SOON][changed] = free + coming - held
             self._rows_read = len(self.log)
 
     def _put(self, numbers: dict[int, Amount], i: int, amount: Amount) -> None:
@@ -285,6 +285,11 @@ class Ledger:
         else:
             self.occupied.discard(i)
         self.log.append(i)
+
+
+def _rows_of(numbers: Mapping[int, Amount], positions: Sequence[int]) -> Rows:
+    """The amounts at these positions, a row each; nothing where none is known."""
+    return np.array([numbers.get(i, NOTHING) for i in positions], np.int64)
 
 
 def _alike(a: Worker, b: Worker) -> bool:

@@ -4,9 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
-from scheduler.policy.capacity.resources import Held, Rows, pour
+from scheduler.policy.capacity.resources import Held, Rows, no_rows, pour
 
 #: Priorities whose sums are kept.
 SUMS_MAX = 64
@@ -67,12 +65,12 @@ class SumsBelow:
     def _made(self, priority: int) -> _Sum:
         nearest = min(self._sums, key=lambda other: abs(other - priority), default=None)
         if nearest is None:
-            rows = np.zeros((self._count, 3), np.int64)
+            rows = no_rows(self._count)
             self._pour_between(rows, -math.inf, priority, 1)
             return _Sum(rows, len(self._changes))
         known = self._sums[nearest] if len(self._sums) < SUMS_MAX else self._sums.pop(nearest)
         self._update(nearest, known)
-        rows = known.rows.copy() if nearest in self._sums else known.rows
+        rows = known.rows.copy(order="K") if nearest in self._sums else known.rows
         if nearest < priority:
             self._pour_between(rows, nearest, priority, 1)
         else:

@@ -24,6 +24,7 @@ from scheduler.policy.capacity.resources import (
     NOTHING,
     Amount,
     Headroom,
+    Ints,
     Rows,
     add,
     enough,
@@ -31,10 +32,11 @@ from scheduler.policy.capacity.resources import (
     fit_in_rows,
     nano_cpus,
     needs,
+    no_rows,
     row,
+    stable_order,
 )
 
-Ints = npt.NDArray[np.int64]
 #: The nodes of each part of a request.
 Chosen = tuple[NodeCounts, ...]
 
@@ -164,21 +166,23 @@ class Request(NamedTuple):
         for positions in feasible.by_type.values():
             if fit[positions].sum() >= count and self._beside(room, positions) is not None:
                 suits[positions] = fit[positions] > 0
-        needed: Rows = suits[:, None] * np.array(feasible.need)
+        needed = no_rows(len(room))
+        needed[suits] = feasible.need
         if fixed is not None and suits.any():
             suits = fixed.feasible.mask & (fit_in_rows(fixed.feasible.need, room) > 0)
-            needed += suits[:, None] * np.array(fixed.feasible.need)
+            needed[suits] += fixed.feasible.need
         return needed
 
     def rest(self, found: Found) -> Rows:
         """The room left once the job is placed, with its workers on the roomiest nodes, so that it takes few."""
         feasible, count = self.workers
         fit = fit_in_rows(feasible.need, found.room[found.positions])
-        roomiest = np.argsort(-fit, kind="stable")
+        roomiest = stable_order(-fit)
         before = fit[roomiest].cumsum() - fit[roomiest]
-        taken = np.clip(count - before, 0, fit[roomiest])
-        rest = found.room.copy()
-        rest[found.positions[roomiest]] -= taken[:, None] * np.array(feasible.need)
+        used = roomiest[: before.searchsorted(count)]
+        taken = np.minimum(count - before[: len(used)], fit[used])
+        rest = found.room.copy(order="K")
+        rest[found.positions[used]] -= taken[:, None] * np.array(feasible.need)
         return rest
 
     def _hopeless(self, view: View, headroom: Headroom | None) -> bool:
@@ -197,7 +201,7 @@ class Request(NamedTuple):
         """Place the fixed group so that the workers still fit at these positions; None if that is impossible."""
         if self.fixed is None:
             return Found((), room, positions)
-        room, need, (feasible, left) = room.copy(), self.workers.feasible.need, self.fixed
+        room, need, (feasible, left) = room.copy(order="K"), self.workers.feasible.need, self.fixed
         takes = np.where(feasible.mask, fit_in_rows(feasible.need, room), 0)
         fit = self._workers_at(room, positions)
         node_counts: NodeCounts = {}

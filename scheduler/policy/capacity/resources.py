@@ -18,7 +18,8 @@ from scheduler.model.worker import Worker
 #: Slots, billionths of a CPU, and MiB.
 Amount = tuple[int, int, int]
 NOTHING: Amount = (0, 0, 0)
-#: One amount per position, as int64.
+Ints = npt.NDArray[np.int64]
+#: One amount per position, as int64. Rows of all positions lie in memory resource by resource: most work goes over one.
 Rows = npt.NDArray[np.int64]
 #: Amounts by position, each position once.
 Held = tuple[tuple[int, Amount], ...]
@@ -86,14 +87,29 @@ def fit_in(need: Amount, amount: Amount) -> int:
     return max(fit, 0)
 
 
-def fit_in_rows(need: Amount, rows: Rows) -> npt.NDArray[np.int64]:
+def fit_in_rows(need: Amount, rows: Rows) -> Ints:
     """Number of workers of this need that fit into each row."""
-    fit = rows[:, 0] // need[0] if need[0] else np.full(len(rows), FIT_MAX)
+    if need[0] == 1:  # most need one slot, and a division costs more than all else
+        fit = rows[:, 0]
+    else:
+        fit = rows[:, 0] // need[0] if need[0] else np.full(len(rows), FIT_MAX)
     if need[1]:
         fit = np.minimum(fit, (rows[:, 1] + _CPU_SLACK) // need[1])
     if need[2]:
         fit = np.minimum(fit, rows[:, 2] // need[2])
     return np.maximum(fit, 0)
+
+
+def no_rows(count: int) -> Rows:
+    """A row with nothing for each of so many positions."""
+    return np.zeros((count, 3), np.int64, order="F")
+
+
+def stable_order(numbers: Ints) -> Ints:
+    """Indexes that sort the numbers, equal ones as they are; much faster where they are close together."""
+    span = numbers - numbers.min(initial=np.iinfo(np.int64).max)
+    order: Ints = span.astype(np.min_scalar_type(int(span.max(initial=0)))).argsort(kind="stable")
+    return order
 
 
 def row(rows: Rows, i: int) -> Amount:
@@ -109,7 +125,7 @@ def pour(rows: Rows, held: Iterable[tuple[int, Amount]], sign: int = 1) -> None:
         pour_rows(rows, positions, np.array([amount for _, amount in pieces], np.int64), sign)
 
 
-def pour_rows(rows: Rows, positions: npt.NDArray[np.int64], amounts: Rows, sign: int = 1) -> None:
+def pour_rows(rows: Rows, positions: Ints, amounts: Rows, sign: int = 1) -> None:
     """Add an amount at each of these positions; resource by resource, which is much faster."""
     for resource in range(3):
         np.add.at(rows[:, resource], positions, sign * amounts[:, resource])
@@ -130,7 +146,7 @@ class Headroom:
         bound = row(self._rows, i)
         return bound if self._lent is None else add(bound, row(self._lent, i))
 
-    def within(self, rows: Rows, positions: npt.NDArray[np.int64] | slice = _ALL) -> Rows:
+    def within(self, rows: Rows, positions: Ints | slice = _ALL) -> Rows:
         """The rows, which belong to these positions, limited to the bounds."""
         bounds = self._rows[positions]
         if self._lent is not None:
@@ -143,8 +159,8 @@ class Headroom:
 
     def as_it_is(self) -> "Headroom":
         """A copy of the bounds that later uses and loans do not change."""
-        lent = None if self._lent is None else self._lent.copy()
-        return Headroom(self._rows.copy(), self._bounded, self._spread, lent)
+        lent = None if self._lent is None else self._lent.copy(order="K")
+        return Headroom(self._rows.copy(order="K"), self._bounded, self._spread, lent)
 
     def without_loans(self) -> "Headroom":
         """These bounds without what is lent; they follow later uses of this headroom."""

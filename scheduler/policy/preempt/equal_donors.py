@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from scheduler.model.ids import JobId
-from scheduler.policy.capacity.resources import Rows, pour_rows
+from scheduler.policy.capacity.resources import Rows, no_rows, pour_rows
 from scheduler.policy.snapshot.peers import Peers
 from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.taking import AMOUNT, WHERE
@@ -37,7 +37,7 @@ class EqualDonors:
     def most(self) -> Rows:
         """Upper bounds on what they can free on each node."""
         if self._sum is None:
-            self._sum = np.zeros((self._positions, 3), np.int64)
+            self._sum = no_rows(self._positions)
             self._counted = self._victim_table.table[self._all]
             self._count(self._sum, self._counted, 1)
         return self._sum

@@ -7,11 +7,11 @@ import numpy as np
 
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.request import Request
-from scheduler.policy.capacity.resources import Amount, Headroom, Rows, add, fit_in, least, pour_rows
+from scheduler.policy.capacity.resources import Amount, Headroom, Rows, add, fit_in, least, pour_rows, stable_order
 from scheduler.policy.preempt.quotas import Quotas
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.usage import together
-from scheduler.policy.snapshot.victim_table import Bools, Ints, stable_order
+from scheduler.policy.snapshot.victim_table import Bools, Ints
 
 
 class Trial:
@@ -167,7 +167,7 @@ class Trial:
         rows, last = self._rows(), len(where) - 1
 
         def fits(k: int) -> bool:
-            room = rows.copy()
+            room = rows.copy(order="K")
             pour_rows(room, where[: k + 1], frees[: k + 1])
             return self.request.find(self._bounded(room)) is not None
 

@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from scheduler.policy.capacity.request import Request
+from scheduler.policy.capacity.resources import stable_order
 from scheduler.policy.preempt.trial import Trial, begins_of
 from scheduler.policy.snapshot.taking import AMOUNT, BEFORE, TOGETHER, WHERE, WORKER, Taking
-from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder, stable_order
+from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder
 
 #: Number of victims in the first batch, and the factor by which each further batch grows.
 FIRST_VICTIMS, _FACTOR = 32, 4

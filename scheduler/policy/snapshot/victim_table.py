@@ -15,7 +15,7 @@ from scheduler.model.job import Job
 from scheduler.model.worker import Worker
 from scheduler.policy.capacity.journal import Journal
 from scheduler.policy.capacity.priority_sums import SumsBelow
-from scheduler.policy.capacity.resources import Held, Rows, pour_rows
+from scheduler.policy.capacity.resources import Held, Rows, pour_rows, stable_order
 from scheduler.policy.estimate.lost_work import shrink_cost, stop_cost
 from scheduler.policy.snapshot.taking import (
     AMOUNT,
@@ -321,13 +321,6 @@ def surplus(table: Table) -> Ints:
     """Number of workers that each job has above its minimum."""
     above: Ints = np.maximum(table["workers"] - table["minimum"], 0)
     return above
-
-
-def stable_order(numbers: Ints) -> Ints:
-    """Indexes that sort the numbers, equal ones as they are; much faster where they are close together."""
-    span = numbers - numbers.min(initial=np.iinfo(np.int64).max)
-    order: Ints = span.astype(np.min_scalar_type(int(span.max(initial=0)))).argsort(kind="stable")
-    return order
 
 
 def _costs(table: Table, now: float, *, shrink: bool) -> npt.NDArray[np.float64]:
