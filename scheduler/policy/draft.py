@@ -185,13 +185,14 @@ class Draft:
     def shrink(self, job: Job, workers: tuple[Worker, ...], reason: LeaveReason, for_job: JobId | None = None) -> None:
         """These workers leave the job; those that leave for one cause do so together."""
         ids = tuple(worker.id for worker in workers)
+        gone = frozenset(ids)
         shrinks = self.shrinks.setdefault(job.id, [])
         k = next((k for k, each in enumerate(shrinks) if (each.reason, each.for_job) == (reason, for_job)), None)
         if k is None:
             shrinks.append(Shrink(job.id, ids, reason, for_job))
         else:
             shrinks[k] = replace(shrinks[k], workers=shrinks[k].workers + ids)
-        self._leave(job, workers, tuple(w for w in self.staying(job) if w.id not in ids))
+        self._leave(job, workers, tuple(w for w in self.staying(job) if w.id not in gone))
 
     def stop(self, job: Job, reason: StopReason, for_job: JobId | None = None) -> None:
         """Stop the job; this replaces its earlier shrinks in the draft."""
@@ -336,7 +337,8 @@ class Draft:
 
     def _leave(self, job: Job, workers: tuple[Worker, ...], staying: tuple[Worker, ...]) -> None:
         """Let these workers leave, so that those stay."""
-        usage, before, freed = self.usages[job.id], self.staying(job), held_by(workers, self.ledger)
+        usage, before = self.usages[job.id], self.staying(job)
+        freed = usage.held_by({worker.id for worker in workers})
         self._staying[job.id] = staying
         if self.shares is not None:
             self.shares.leave(self.lane(job), freed)

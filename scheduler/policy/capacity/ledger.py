@@ -14,7 +14,8 @@ halves of oversold nodes (`scheduler.policy.capacity.pools`).
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
+from enum import StrEnum
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,7 @@ from scheduler.policy.capacity.resources import (
 LOG_MAX = 50_000
 
 
-class View(Enum):
+class View(StrEnum):
     """What counts as available; see the module's docstring."""
 
     FREE = "FREE"
@@ -289,7 +290,8 @@ class Ledger:
 
 def _rows_of(numbers: Mapping[int, Amount], positions: Sequence[int]) -> Rows:
     """The amounts at these positions, a row each; nothing where none is known."""
-    return np.array([numbers.get(i, NOTHING) for i in positions], np.int64)
+    amounts = chain.from_iterable([numbers.get(i, NOTHING) for i in positions])
+    return np.fromiter(amounts, np.int64, 3 * len(positions)).reshape(-1, 3)
 
 
 def _alike(a: Worker, b: Worker) -> bool:

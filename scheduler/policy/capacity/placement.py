@@ -133,8 +133,7 @@ class Fits:
         self._read = len(ledger.log)
         # A worker without slots also fits where none are left.
         looked_at = ledger.occupied if need[0] else types.keys()
-        for i in self._to_look_at([i for i in looked_at if i in types]):
-            self._update(i)
+        self._update([i for i in looked_at if i in types])
 
     def fit(self, i: int, extra: Amount = NOTHING) -> int:
         """How many workers node `i` takes if `extra` is free there besides."""
@@ -199,8 +198,7 @@ class Fits:
         if self._read < len(log):
             changed = {i for i in log[self._read :] if i in self._types}
             self._read = len(log)
-            for i in self._to_look_at(changed):
-                self._update(i)
+            self._update(changed)
 
     def _amount(self, i: int, extra: Amount = NOTHING) -> Amount:
         amount = self._ledger.available(i, self._view)
@@ -209,30 +207,33 @@ class Fits:
         bound = self._headroom.bound(i) if self._headroom is not None else None
         return amount if bound is None else least(amount, bound)
 
-    def _to_look_at(self, changed: Collection[int]) -> Iterable[int]:
-        """The nodes to update: of many, only those that take a worker now or did before."""
+    def _update(self, changed: Collection[int]) -> None:
+        """Bring these nodes up to date."""
+        for i, fit, slots in self._now(changed):
+            before = self._at.get(i, (0, 0))
+            if (fit, slots) != before:
+                group = self._groups.setdefault(self._types[i], _Group())
+                if before[0]:
+                    group.remove(*before, i)
+                    del self._at[i]
+                if fit:
+                    group.add(fit, slots, i)
+                    self._at[i] = (fit, slots)
+
+    def _now(self, changed: Collection[int]) -> Iterator[tuple[int, int, int]]:
+        """Position, workers that fit, and slots left, of all of these nodes that take a worker now or did before."""
         if len(changed) < MANY:
-            return changed
+            for i in changed:
+                amount = self._amount(i)
+                yield i, fit_in(self._need, amount), amount[0]
+            return
         positions = np.fromiter(changed, np.int64, len(changed))
         rows = self._ledger.rows_at(positions, self._view)
         if self._headroom is not None:
             rows = self._headroom.within(rows, positions)
-        taking: list[int] = positions[fit_in_rows(self._need, rows) > 0].tolist()
-        return self._at.keys() & changed | set(taking)
-
-    def _update(self, i: int) -> None:
-        amount = self._amount(i)
-        now = (fit_in(self._need, amount), amount[0])
-        before = self._at.get(i, (0, 0))
-        if now == before:
-            return
-        group = self._groups.setdefault(self._types[i], _Group())
-        if before[0]:
-            group.remove(*before, i)
-            del self._at[i]
-        if now[0]:
-            group.add(*now, i)
-            self._at[i] = now
+        fit = fit_in_rows(self._need, rows)
+        kept = (fit > 0) | np.fromiter(map(self._at.__contains__, changed), np.bool_, len(changed))
+        yield from zip(positions[kept].tolist(), fit[kept].tolist(), rows[kept, 0].tolist(), strict=True)
 
 
 class _Group:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.policy.capacity.ledger import View
+from scheduler.policy.capacity.pools import Group
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import Amount, Headroom, Rows, add, fit_in, least, pour_rows, stable_order
 from scheduler.policy.preempt.quotas import Quotas
@@ -93,12 +94,14 @@ class Trial:
         """Whether the workers would still fit on their nodes; a fixed group does not count."""
         if self.request.fixed is not None:
             return True
-        left = dict(self._totals)
-        for i, amount in together([taking.freed]):
-            if i in self._types:
-                lost = self.fit(i) - self._fit_in(i, add(self._room_of(i), amount, -1))
-                left[self._types[i]] = left.get(self._types[i], 0) - lost
-        return any(total >= self._count for total in left.values())
+        lost: dict[Group, int] = {}
+        for i, amount in together([taking.freed]) if taking.whole else taking.freed:
+            group = self._types.get(i)
+            if group is not None:
+                less = self.fit(i) - self._fit_in(i, add(self._room_of(i), amount, -1))
+                if less:
+                    lost[group] = lost.get(group, 0) + less
+        return any(total - lost.get(group, 0) >= self._count for group, total in self._totals.items())
 
     def fit(self, i: int) -> int:
         """The fit of node `i`."""

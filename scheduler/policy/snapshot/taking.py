@@ -11,12 +11,16 @@ import numpy.typing as npt
 
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
-from scheduler.policy.capacity.resources import Amount, Held, Rows
+from scheduler.policy.capacity.resources import Held, Rows
 
 #: Columns of pieces: which worker of the job, the position, slots, billionths of a CPU, and MiB; whether it is of the
 #: fixed group; and, among workers of its kind: how many before it hold something there, and how many in all.
 WORKER, WHERE, AMOUNT, FIXED, BEFORE, TOGETHER = 0, 1, slice(2, 5), 5, 6, 7
 COLUMNS = 8
+
+#: Workers of one job that stay so far, each with the amounts that it holds, by position. They are in leaving order:
+#: youngest first, and the fixed group last.
+Members = tuple[tuple[Worker, Held], ...]
 
 
 class Taking(NamedTuple):
@@ -34,20 +38,12 @@ class Victim:
     """An active job that may lose workers."""
 
     job: Job
-    #: Workers that stay so far, in the order in which they would leave: youngest first, and the fixed group last.
-    workers: tuple[Worker, ...]
-    #: Pieces that they hold; see `laid_out`.
-    pieces: Rows
+    members: Members
 
     @cached_property
     def takings(self) -> tuple[Taking, ...]:
         """A taking for each of the workers."""
-        freed: list[list[tuple[int, Amount]]] = [[] for _ in self.workers]
-        for k, i, slots, cpus, memory, *_ in self.pieces.tolist():
-            freed[k].append((i, (slots, cpus, memory)))
-        return tuple(
-            Taking(self.job, (worker,), False, tuple(held)) for worker, held in zip(self.workers, freed, strict=True)
-        )
+        return tuple(Taking(self.job, (worker,), False, held) for worker, held in self.members)
 
 
 def laid_out(jobs: Sequence[tuple[Sequence[Held], Sequence[Held]]]) -> tuple[Rows, list[int]]:

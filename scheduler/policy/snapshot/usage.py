@@ -1,9 +1,9 @@
 """The usage of one active job."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
 
+from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.worker import Worker
@@ -49,6 +49,13 @@ class JobUsage:
         """Those of its staying workers that others may take."""
         return staying[len(self.kept_of(staying)) :]
 
+    def held_by(self, ids: Collection[WorkerId]) -> Held:
+        """Amounts that those of the staying workers and the fixed group hold together that have these ids."""
+        if len(ids) == len(self.each) + len(self.fixed_each):
+            return self.held
+        workers, each = self.staying + self.fixed, self.each + self.fixed_each
+        return together(held for worker, held in zip(workers, each, strict=True) if worker.id in ids)
+
     @property
     def kept(self) -> Held:
         """Amounts that nobody may take."""
@@ -69,8 +76,20 @@ class JobUsage:
 def together(each: Iterable[Held]) -> Held:
     """The sum of these amounts, by position."""
     held: dict[int, Amount] = {}
-    for pieces, alike in groupby(each):
-        count = len(list(alike))
+    for pieces, count in _runs(each):
         for i, amount in pieces:
             held[i] = add(held.get(i, NOTHING), amount, count)
     return tuple(held.items())
+
+
+def _runs(each: Iterable[Held]) -> Iterator[tuple[Held, int]]:
+    """Amounts, and how often each comes one after the other as the same object."""
+    like: Held = ()
+    count = 0
+    for pieces in each:
+        if pieces is like:
+            count += 1
+        else:
+            yield like, count
+            like, count = pieces, 1
+    yield like, count

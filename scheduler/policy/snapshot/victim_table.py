@@ -24,6 +24,7 @@ from scheduler.policy.snapshot.taking import (
     FIXED,
     WHERE,
     WORKER,
+    Members,
     Victim,
     count_by_node,
     laid_out,
@@ -73,8 +74,8 @@ class VictimTable:
         self._pieces: Rows = np.zeros((0, COLUMNS), np.int64)
         #: Number of pieces that are or were in use.
         self._end = 0
-        #: By record: the job, and its workers that stay so far, in the order in which they would leave.
-        self._jobs: list[tuple[Job, tuple[Worker, ...]]] = []
+        #: By record.
+        self._jobs: list[tuple[Job, Members]] = []
         self._at: dict[JobId, int] = {}
         #: Victims that were examined one by one, as they are now.
         self._victims: dict[JobId, Victim] = {}
@@ -82,7 +83,7 @@ class VictimTable:
         self._in_turn: dict[bool, Ints] = {}
         self._in_turn_at = 0.0
         #: Records whose pieces are out of date, and the workers to which these pieces belong.
-        self._taken: dict[int, tuple[Worker, ...]] = {}
+        self._taken: dict[int, Members] = {}
         self._below = SumsBelow(positions, self._pour_between)
 
     @property
@@ -140,7 +141,8 @@ class VictimTable:
         self._below.note(job.priority, freed, -1)
         self._taken.setdefault(k, before)
         self._records[k]["workers"], self._records[k]["fixed"] = len(staying), len(fixed)
-        self._jobs[k] = (job, staying[::-1] + fixed)
+        ids = {worker.id for worker in staying + fixed}
+        self._jobs[k] = (job, tuple(member for member in before if member[0].id in ids))
         self._victims.pop(job_id, None)
 
     def in_turn(self, now: float, *, shrink: bool) -> Ints:
@@ -185,14 +187,14 @@ class VictimTable:
 
     def victims(self, records: Sequence[int]) -> list[Victim]:
         """The victims of these records."""
-        new = [k for k in dict.fromkeys(records) if self._jobs[k][0].id not in self._victims]
-        if new:
-            table = self.table[new]
-            each = np.split(self.pieces_of(table)[1], table["pieces"].cumsum()[:-1])
-            for k, pieces in zip(new, each, strict=True):
-                job, workers = self._jobs[k]
-                self._victims[job.id] = Victim(job, workers, pieces)
-        return [self._victims[self._jobs[k][0].id] for k in records]
+        found = []
+        for k in records:
+            job, members = self._jobs[k]
+            victim = self._victims.get(job.id)
+            if victim is None:
+                victim = self._victims[job.id] = Victim(job, members)
+            found.append(victim)
+        return found
 
     def _pour_between(self, rows: Rows, least: float, above: float, sign: int) -> None:
         """Add what jobs of these priorities hold after the draft's takings, or with sign -1 subtract it."""
@@ -207,9 +209,9 @@ class VictimTable:
         stays: list[bool] = []
         first = []
         for k, before in self._taken.items():
-            ids = {worker.id for worker in self._jobs[k][1]}
+            ids = {worker.id for worker, _ in self._jobs[k][1]}
             first.append(len(stays))
-            stays += [worker.id in ids for worker in before]
+            stays += [worker.id in ids for worker, _ in before]
         owner, pieces = self.pieces_of(self._records[records])
         begin = np.array(first, np.int64)[owner]
         stay, staying_before = np.array(stays, np.bool_), np.concatenate(([0], np.cumsum(stays)))
@@ -226,7 +228,7 @@ class VictimTable:
     def _add(self, usages: Sequence[JobUsage]) -> None:
         pieces, counts = laid_out([(usage.each[::-1], usage.fixed_each) for usage in usages])
         first = len(self._jobs)
-        self._jobs += [(usage.job, usage.staying[::-1] + usage.fixed) for usage in usages]
+        self._jobs += [(usage.job, _members(usage)) for usage in usages]
         self._at |= {usage.job.id: k for k, usage in enumerate(usages, first)}
         if len(self._jobs) > len(self._records):
             self._records = _longer(self._records, len(self._jobs))
@@ -332,6 +334,10 @@ def _costs(table: Table, now: float, *, shrink: bool) -> npt.NDArray[np.float64]
     else:
         costs = table["stop_slots"] * unsaved_seconds
     return costs
+
+
+def _members(usage: JobUsage) -> Members:
+    return tuple(zip(usage.staying[::-1] + usage.fixed, usage.each[::-1] + usage.fixed_each, strict=True))
 
 
 def _record(usage: JobUsage, first: int, pieces: int) -> tuple[object, ...]:

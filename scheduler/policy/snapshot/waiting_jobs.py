@@ -90,6 +90,9 @@ class JobClass:
         self.maxima[job.max_workers] += 1
         if job.spec.time_limit_seconds is not None:
             self.limits[job.spec.time_limit_seconds] += 1
+        self._carry(job)
+
+    def _carry(self, job: Job) -> None:
         carried = (job.wait_reason, job.wait_for)
         job_ids = self._carrying.get(carried)
         if job_ids is None:
@@ -98,6 +101,12 @@ class JobClass:
             job_ids.append(job.id)
         else:
             insort(job_ids, job.id)
+
+    def explain(self, old: Job, new: Job) -> None:
+        """Record the reason that a member carries now; nothing else of it has changed."""
+        if (old.wait_reason, old.wait_for) != (new.wait_reason, new.wait_for):
+            self._drop(old)
+            self._carry(new)
 
     def forget(self, job: Job) -> None:
         self.maxima[job.max_workers] -= 1
@@ -108,6 +117,9 @@ class JobClass:
             self.limits[limit] -= 1
             if not self.limits[limit]:
                 del self.limits[limit]
+        self._drop(job)
+
+    def _drop(self, job: Job) -> None:
         carried = (job.wait_reason, job.wait_for)
         job_ids = self._carrying[carried]
         del job_ids[bisect_left(job_ids, job.id)]
@@ -207,16 +219,15 @@ class WaitingJobs:
             self.remove(old)
             self.add(new)
         else:
-            job_class = self._job_class(new)
-            job_class.forget(old)
-            job_class.note(new)
+            kind = self._kind(new)
+            self.lanes[kind[0]].job_classes[kind].explain(old, new)
 
     def _same_place(self, old: Job, new: Job) -> bool:
-        """Whether both values of a job surely have one place in one class."""
+        """Whether both values of a job surely have one place in one class, and count alike in it."""
         return (
             not self._order.ages
             and old.spec is new.spec
-            and old.min_workers == new.min_workers
+            and (old.min_workers, old.max_workers) == (new.min_workers, new.max_workers)
             and old.priority == new.priority
             and old.submitted_at == new.submitted_at
         )
