@@ -1,7 +1,7 @@
 """Saves the world that made the planner break an invariant, so that it becomes a test case."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ CASES_MAX = 50
 def save_case(directory: Path, case: Case) -> Path | None:
     """Write the case as JSON, named by its content; None if the directory holds enough of them."""
     directory.mkdir(parents=True, exist_ok=True)
-    data = _CODEC.dump_json(case, indent=1, exclude=_LEFT_OUT)
+    plain: Any = {jobs: dict(getattr(case.world, jobs)) for jobs in _OF_JOBS}
+    data = _CODEC.dump_json(replace(case, world=replace(case.world, **plain)), indent=1, exclude=_LEFT_OUT)
     path = directory / f"case-{hashlib.sha256(data).hexdigest()[:12]}.json"
     if path.exists() or len(list(directory.glob("case-*.json"))) >= CASES_MAX:
         return None

@@ -1,7 +1,7 @@
 """The world: every job that has not ended, every node and every booking, as one immutable value.
 
-`World.evolve` gives the next world; it copies only the indexes that a change touches, so that a tick
-over thousands of jobs in which little happened stays cheap.
+`World.evolve` gives the next world; it makes anew only the indexes that a change touches, and copies none that is large
+for a few changes, so that a tick over thousands of jobs in which little happened stays cheap.
 """
 
 from collections import Counter
@@ -16,6 +16,7 @@ from scheduler.model.hosts import HostList
 from scheduler.model.ids import JobId, NodeName, WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, WaitReason
+from scheduler.model.layered import changed
 from scheduler.model.node import Node
 from scheduler.model.node_usage import NO_USAGE, NodeUsage, mask_of, moved_usage, without_slots
 from scheduler.model.queue import Queue
@@ -358,7 +359,7 @@ def sharers(world: World) -> Iterator[Worker | Stray]:
 
 def _moved(
     before: Mapping[JobId, Job],
-    changed: Mapping[JobId, Job],
+    jobs: Mapping[JobId, Job],
     progressed: frozenset[JobId],
     belongs: Callable[[Job], bool],
 ) -> Mapping[JobId, Job]:
@@ -366,18 +367,12 @@ def _moved(
 
     Those that have only `progressed` stay where they were.
     """
-    gone = [job_id for job_id in changed if job_id in before]
+    gone = {job_id for job_id in jobs if job_id in before}
     stay = progressed.intersection(gone)
-    come = {
-        job_id: job for job_id, job in changed.items() if (job_id in stay if job_id in progressed else belongs(job))
-    }
+    come = {job_id: job for job_id, job in jobs.items() if (job_id in stay if job_id in progressed else belongs(job))}
     if not gone and not come:
         return before
-    after = dict(before)
-    for job_id in gone:
-        del after[job_id]
-    after.update(come)
-    return after
+    return changed(before, gone, come)
 
 
 def _has_leavers(job: Job) -> bool:

@@ -7,7 +7,9 @@ import pytest
 
 from scheduler.engine import replay_case
 from scheduler.engine.replay_case import Case, load_case, save_case
+from scheduler.model import layered
 from scheduler.model.export import Export
+from scheduler.model.layered import Layered
 from tests.world import World
 
 
@@ -23,6 +25,17 @@ def _case(w: World) -> Case:
 
 def test_a_case_reads_back_as_it_was_saved(w: World, tmp_path: Path) -> None:
     case = _case(w)
+    path = save_case(tmp_path / "cases", case)
+    assert path is not None
+    assert load_case(path) == case
+
+
+def test_a_case_of_many_jobs_reads_back_as_it_was_saved(
+    w: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layered, "COPIED_MAX", -1)  # as if there were thousands
+    case = _case(w)
+    assert isinstance(case.world.queued, Layered)
     path = save_case(tmp_path / "cases", case)
     assert path is not None
     assert load_case(path) == case
