@@ -1,14 +1,15 @@
 """A job that may lose workers, and what may be taken from it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
 from scheduler.policy.capacity.resources import Held, Rows
@@ -18,9 +19,18 @@ from scheduler.policy.capacity.resources import Held, Rows
 WORKER, WHERE, AMOUNT, FIXED, BEFORE, TOGETHER = 0, 1, slice(2, 5), 5, 6, 7
 COLUMNS = 8
 
-#: Workers of one job that stay so far, each with the amounts that it holds, by position. They are in leaving order:
-#: youngest first, and the fixed group last.
-Members = tuple[tuple[Worker, Held], ...]
+
+class Members(NamedTuple):
+    """Workers of one job that stay so far, in leaving order: youngest first, and the fixed group last."""
+
+    workers: tuple[Worker, ...]
+    #: Amounts that each of them holds, by position.
+    each: tuple[Held, ...]
+
+    def those(self, ids: Collection[WorkerId]) -> "Members":
+        """Those with these ids."""
+        chosen = [worker.id in ids for worker in self.workers]
+        return Members(tuple(compress(self.workers, chosen)), tuple(compress(self.each, chosen)))
 
 
 class Taking(NamedTuple):
@@ -43,7 +53,7 @@ class Victim:
     @cached_property
     def takings(self) -> tuple[Taking, ...]:
         """A taking for each of the workers."""
-        return tuple(Taking(self.job, (worker,), False, held) for worker, held in self.members)
+        return tuple(Taking(self.job, (worker,), False, held) for worker, held in zip(*self.members, strict=True))
 
 
 def laid_out(jobs: Sequence[tuple[Sequence[Held], Sequence[Held]]]) -> tuple[Rows, list[int]]:

@@ -142,7 +142,7 @@ class VictimTable:
         self._taken.setdefault(k, before)
         self._records[k]["workers"], self._records[k]["fixed"] = len(staying), len(fixed)
         ids = {worker.id for worker in staying + fixed}
-        self._jobs[k] = (job, tuple(member for member in before if member[0].id in ids))
+        self._jobs[k] = (job, before.those(ids))
         self._victims.pop(job_id, None)
 
     def in_turn(self, now: float, *, shrink: bool) -> Ints:
@@ -209,9 +209,9 @@ class VictimTable:
         stays: list[bool] = []
         first = []
         for k, before in self._taken.items():
-            ids = {worker.id for worker, _ in self._jobs[k][1]}
+            ids = {worker.id for worker in self._jobs[k][1].workers}
             first.append(len(stays))
-            stays += [worker.id in ids for worker, _ in before]
+            stays += [worker.id in ids for worker in before.workers]
         owner, pieces = self.pieces_of(self._records[records])
         begin = np.array(first, np.int64)[owner]
         stay, staying_before = np.array(stays, np.bool_), np.concatenate(([0], np.cumsum(stays)))
@@ -337,7 +337,7 @@ def _costs(table: Table, now: float, *, shrink: bool) -> npt.NDArray[np.float64]
 
 
 def _members(usage: JobUsage) -> Members:
-    return tuple(zip(usage.staying[::-1] + usage.fixed, usage.each[::-1] + usage.fixed_each, strict=True))
+    return Members(usage.staying[::-1] + usage.fixed, usage.each[::-1] + usage.fixed_each)
 
 
 def _record(usage: JobUsage, first: int, pieces: int) -> tuple[object, ...]:
