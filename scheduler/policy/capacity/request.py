@@ -4,7 +4,7 @@ The workers stay on nodes of one group; fixed workers may be anywhere. Each of t
 workers the least room: first on nodes that they cannot use, then on few nodes with few slots.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -238,6 +238,33 @@ class Request(NamedTuple):
         taken = np.arange(1, most + 1)[:, None] * np.array(self.fixed.feasible.need)
         fit = fit_in_rows(self.workers.feasible.need, np.array(amount) - taken)
         return int(np.count_nonzero(fit == fit[0]))
+
+
+def gains(fit: Callable[[Ints, Rows], Ints], rows: Rows, where: Ints, frees: Rows) -> Ints:
+    """By piece: how much the fit of its node grows once the amount is free, after the pieces before it.
+
+    `fit` gives the fit of nodes at these positions with these amounts; `rows` is what is free before, a row per
+    position.
+    """
+    order = stable_order(where)
+    where, frees = where[order], frees[order]
+    begins = begins_of(where)
+    first = np.flatnonzero(begins)
+    freed = frees.cumsum(axis=0)
+    freed -= (freed - frees)[first][begins.cumsum() - 1]
+    after = fit(where, rows.take(where, 0) + freed)
+    before = np.roll(after, 1)
+    before[first] = fit(where[first], rows.take(where[first], 0))
+    gained = np.empty_like(after)
+    gained[order] = after - before
+    return gained
+
+
+def begins_of(where: Ints) -> npt.NDArray[np.bool_]:
+    """Whether each piece is the first of its node, of pieces by node."""
+    begins = np.ones(len(where), np.bool_)
+    begins[1:] = where[1:] != where[:-1]
+    return begins
 
 
 def request_of(ledger: Ledger, places: Places, job: Job) -> Request:

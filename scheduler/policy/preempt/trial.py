@@ -7,12 +7,12 @@ import numpy as np
 
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import Group
-from scheduler.policy.capacity.request import Request
-from scheduler.policy.capacity.resources import Amount, Headroom, Rows, add, fit_in, least, pour_rows, stable_order
+from scheduler.policy.capacity.request import Request, gains
+from scheduler.policy.capacity.resources import Amount, Headroom, Rows, add, fit_in, least, pour_rows
 from scheduler.policy.preempt.quotas import Quotas
 from scheduler.policy.snapshot.taking import Taking
 from scheduler.policy.snapshot.usage import together
-from scheduler.policy.snapshot.victim_table import Bools, Ints
+from scheduler.policy.snapshot.victim_table import Ints
 
 
 class Trial:
@@ -125,19 +125,7 @@ class Trial:
 
     def gained(self, where: Ints, frees: Rows) -> Ints:
         """By piece: how much the fit of its node grows once it is free, after the pieces before it."""
-        order = stable_order(where)
-        where, frees = where[order], frees[order]
-        begins = begins_of(where)
-        first = np.flatnonzero(begins)
-        freed = frees.cumsum(axis=0)
-        freed -= (freed - frees)[first][begins.cumsum() - 1]
-        rows = self._rows()
-        fit = self._fit_in_rows(where, rows.take(where, 0) + freed)
-        before = np.roll(fit, 1)
-        before[first] = self._fit_in_rows(where[first], rows.take(where[first], 0))
-        gained = np.empty_like(fit)
-        gained[order] = fit - before
-        return gained
+        return gains(self._fit_in_rows, self._rows(), where, frees)
 
     def first_enough(self, where: Ints, frees: Rows, gained: Ints) -> int | None:
         """The first piece after which the job fits; None if it does not fit after all of them."""
@@ -211,10 +199,3 @@ class Trial:
 
     def _fit_in_rows(self, positions: Ints, rows: Rows) -> Ints:
         return self.request.fit(positions, rows if self._headroom is None else self._headroom.within(rows, positions))
-
-
-def begins_of(where: Ints) -> Bools:
-    """Whether each piece is the first of its node, of pieces by node."""
-    begins = np.ones(len(where), np.bool_)
-    begins[1:] = where[1:] != where[:-1]
-    return begins

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduler.policy.capacity.request import Request
+from scheduler.policy.capacity.request import Request, begins_of
 from scheduler.policy.capacity.resources import stable_order
-from scheduler.policy.preempt.trial import Trial, begins_of
+from scheduler.policy.preempt.trial import Trial
 from scheduler.policy.snapshot.taking import AMOUNT, BEFORE, TOGETHER, WHERE, WORKER, Taking
 from scheduler.policy.snapshot.victim_table import Bools, Ints, VictimOrder
 

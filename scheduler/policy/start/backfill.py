@@ -9,27 +9,25 @@ blocked job could not be even if no other job was there.
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 
 import numpy as np
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
-from scheduler.policy.capacity.request import Found, Request
+from scheduler.policy.capacity.request import Found, Request, gains
 from scheduler.policy.capacity.resources import (
     Amount,
     Headroom,
     Held,
+    Ints,
     Rows,
-    add,
-    fit_in,
     fit_in_rows,
     pour,
     pour_rows,
-    row,
 )
 from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Shares
@@ -38,6 +36,8 @@ from scheduler.policy.snapshot.order import end_of
 from scheduler.policy.snapshot.standing import counts_of
 from scheduler.policy.snapshot.usage import RESIZABLE_STATES
 
+#: Number of moments that are looked at first, to find when a job fits; then twice as many each time.
+FIRST_MOMENTS = 32
 #: A moment at which time limits end jobs, and the amounts that these free, by position.
 FreedAt = tuple[float, list[tuple[int, Amount]]]
 
@@ -134,11 +134,11 @@ def promise(draft: Draft, job: Job, request: Request) -> HeadReservation | None:
 def _once_freed(draft: Draft, job: Job, request: Request, room: Rows) -> tuple[float, Found | None]:
     """When time limits will have freed enough for the job, and where it fits then; infinite if they never do."""
     moments = _by_moment(endings(draft, job))
-    when, found = _enough_for_workers(request, room, moments), None
+    (when, later), found = _enough_for_workers(request, room, moments), None
     if when < math.inf:
         found = request.find(room)
         if found is None:  # not yet for a fixed group besides
-            when, found = _first_enough(request, room, list(moments))
+            when, found = _first_enough(request, room, list(later))
     return max(when, draft.now), found
 
 
@@ -146,37 +146,39 @@ def _by_moment(ends: Iterator[tuple[float, Held]]) -> Iterator[FreedAt]:
     return ((when, [piece for _, held in each for piece in held]) for when, each in groupby(ends, key=itemgetter(0)))
 
 
-def _enough_for_workers(request: Request, room: Rows, moments: Iterator[FreedAt]) -> float:
-    """The first of these moments at which the workers fit, infinite if they never do; the room gets what is freed then.
+def _enough_for_workers(request: Request, room: Rows, moments: Iterator[FreedAt]) -> tuple[float, Iterable[FreedAt]]:
+    """The first of these moments at which the workers fit, and those behind it; the room gets what is freed until then.
 
-    Negative infinity if they fit already.
+    Negative infinity if they fit already, infinity if they never do.
     """
     feasible, count = request.workers
     fit = fit_in_rows(feasible.need, room)
-    totals = {group: int(fit[positions].sum()) for group, positions in feasible.by_type.items()}
-    freed: dict[int, Amount] = {}
-    when = -math.inf
-    while max(totals.values(), default=0) < count:
-        when, pieces = next(moments, (math.inf, []))
-        if when == math.inf:
-            return when
-        for i, amount in pieces:
-            before = freed[i] if i in freed else row(room, i)
-            after = freed[i] = add(before, amount)
-            if i in feasible.types:
-                totals[feasible.types[i]] += fit_in(feasible.need, after) - fit_in(feasible.need, before)
-    for i, amount in freed.items():
-        room[i] = amount
-    return when
+    totals = [int(fit[positions].sum()) for positions in feasible.by_type.values()]
+    if max(totals, default=0) >= count:
+        return -math.inf, moments
+    size = FIRST_MOMENTS
+    while batch := list(islice(moments, size)):
+        where, amounts, ends = _side_by_side(batch)
+        gained = gains(lambda _, rows: fit_in_rows(feasible.need, rows), room, where, amounts)
+        reached = len(where)
+        for k, total in enumerate(totals):
+            grown = total + np.where(feasible.kinds[where] == k, gained, 0).cumsum()
+            reached = min(reached, int(grown.searchsorted(count)))
+            totals[k] = int(grown[-1]) if len(grown) else total
+        first = int(ends.searchsorted(reached, side="right"))
+        end = ends[: first + 1].max()
+        pour_rows(room, where[:end], amounts[:end])
+        if first < len(batch):
+            return batch[first][0], chain(batch[first + 1 :], moments)
+        size *= 2
+    return math.inf, ()
 
 
 def _first_enough(request: Request, room: Rows, batch: list[FreedAt]) -> tuple[float, Found | None]:
     """The first of these moments at which the job fits, infinite if it never does; and where it fits then."""
     if not batch:
         return math.inf, None
-    where = np.array([i for _, freed in batch for i, _ in freed], np.int64)
-    amounts = np.array([amount for _, freed in batch for _, amount in freed], np.int64).reshape(-1, 3)
-    ends = np.cumsum([len(freed) for _, freed in batch])
+    where, amounts, ends = _side_by_side(batch)
 
     def after(k: int) -> Rows:
         rows = room.copy()
@@ -187,6 +189,14 @@ def _first_enough(request: Request, room: Rows, batch: list[FreedAt]) -> tuple[f
         return math.inf, None
     k = bisect_left(range(len(batch)), True, key=lambda k: request.find(after(k)) is not None)
     return batch[k][0], request.find(after(k))
+
+
+def _side_by_side(batch: Sequence[FreedAt]) -> tuple[Ints, Rows, Ints]:
+    """Positions and amounts of all that these moments free, and the number of them up to the end of each moment."""
+    pieces = [piece for _, freed in batch for piece in freed]
+    where, amounts = zip(*pieces, strict=True) if pieces else ((), ())
+    numbers = np.fromiter(chain.from_iterable(amounts), np.int64, 3 * len(pieces))
+    return np.array(where, np.int64), numbers.reshape(-1, 3), np.cumsum([len(freed) for _, freed in batch])
 
 
 def reclaimable(draft: Draft, job: Job) -> Rows:
@@ -228,6 +238,6 @@ def endings(draft: Draft, job: Job) -> Iterator[tuple[float, Held]]:
             yield when, tuple(draft.given_to(draft.world.queued[job_id]))
             continue
         usage = draft.usages[job_id]
-        taken = usage.takeable and draft.outranks(job, usage.job)
+        taken = draft.outranks(job, usage.job) and usage.takeable
         if not taken or not usage.job.spec.preemptible:
             yield when, draft.kept(usage.job) if taken else draft.held(usage.job)
