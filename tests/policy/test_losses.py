@@ -36,7 +36,7 @@ def test_bounds_follow_what_a_draft_changes(c: Cluster) -> None:
     def followed(losses: Losses, lane: Lane, counts: Counts, importance: float, workers: int) -> bool:
         found, draft, shares = enough(losses, lane, counts, importance, workers), losses._draft, losses._shares
         now = Losses(draft, shares, LaneTable(draft.victim_table, draft.usages, shares))
-        assert found or not enough(now, lane, counts, importance, workers), "what has changed leaves more than was thought"
+        assert found or not enough(now, lane, counts, importance, workers), "what has changed leaves more than thought"
         return found
 
     with patch.object(Losses, "enough", followed):
