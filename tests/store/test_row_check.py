@@ -157,6 +157,17 @@ def test_a_look_at_a_whole_row_finds_all_that_a_look_at_each_of_its_columns_find
     assert broken.keys() <= values.keys()
 
 
+@given(data=st.data())
+def test_rows_are_fit_together_where_each_of_them_is(data: st.DataObject) -> None:
+    """Rows of jobs are mostly looked at together only."""
+    table = data.draw(st.sampled_from(TABLES))
+    column = data.draw(st.sampled_from(list(table.columns)))
+    values = data.draw(st.lists(st.sampled_from(STRANGE), min_size=1, max_size=4))
+    rows = [row_of(table.name, **{column.name: value}) for value in values]
+    check = check_of(table.name)
+    assert check.all_fit(rows) == (not any(check.broken(row) for row in rows))
+
+
 def test_what_stands_behind_the_columns_of_a_table_is_not_its_own() -> None:
     check_of("nodes")((*row_of("nodes"), None, "a\0b", math.nan))
     assert check_of("nodes").broken((*row_of("nodes"), None)) == {}

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -24,6 +26,8 @@ V = TypeVar("V")
 
 #: Distinct parts that a reader remembers, so that jobs that share nothing do not fill the memory.
 PARTS_KEPT = 10_000
+#: Rows of which the columns are checked together.
+ROWS_TOGETHER = 1000
 
 #: A row of the table as it is stored.
 JOB_COLUMNS = raw_columns(jobs)
@@ -34,6 +38,7 @@ _ACTIVE, _EXPORT = _at("active"), _at("export")
 #: Columns in which the waiting jobs of a sweep differ. Of what all others hold, many jobs share each combination.
 _OWN_NAMES = ("id", "nonce", "version", "submitted_at", "queued_at", "name", "client_key", "launch", "revision")
 _OWN = itemgetter(*map(_at, _OWN_NAMES))
+_NONCE_OF = itemgetter(_at("nonce"))
 _OTHERS = itemgetter(*(_at(each.name) for each in jobs.columns if each.name not in _OWN_NAMES))
 _check_own = RowCheck(jobs.columns[name] for name in _OWN_NAMES)
 
@@ -52,14 +57,35 @@ def jobs_from_rows(
     `nodes`: all that are known, so that no worker is on any other; None: that is not looked at.
     """
     reader = JobReader(nodes)
+    left = iter(rows)
+    while together := list(islice(left, ROWS_TOGETHER)):
+        read = partial(_read, reader, workers, aside, sound=_own_columns_are_sound(together))
+        yield from aside.read_unchecked(jobs, together, read)
 
-    def read(row: Sequence[Any]) -> Job:
-        if (blamed := aside.jobs.get(row[0])) is not None:
-            check_row(jobs, row)  # its own columns are told of first
-            raise BrokenColumn(blamed)
-        return reader.job(row, workers.get(row[0], ()))
 
-    return aside.read_unchecked(jobs, rows, read)
+def _read(
+    reader: "JobReader",
+    workers: Mapping[JobId, tuple[Worker, ...]],
+    aside: SetAside,
+    row: Sequence[Any],
+    *,
+    sound: bool,
+) -> Job:
+    """`sound`: nothing is wrong with what the row shares with no other."""
+    blamed = aside.jobs.get(row[0])
+    if blamed is not None or not sound:
+        check_row(jobs, row)
+        if not _NONCE.fullmatch(_NONCE_OF(row) or ""):
+            raise BrokenColumn("nonce: must be empty, or digits and letters as it was made")
+    if blamed is not None:  # its own columns are told of first
+        raise BrokenColumn(blamed)
+    return reader.job(row, workers.get(row[0], ()))
+
+
+def _own_columns_are_sound(rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether the columns in which jobs differ hold what they may in all of these rows; quicker than one by one."""
+    nonces = map(_NONCE_OF, rows)
+    return _check_own.all_fit([*map(_OWN, rows)]) and all(_NONCE.fullmatch(nonce or "") for nonce in nonces)
 
 
 def check_spec(spec: JobSpec) -> None:
@@ -122,17 +148,16 @@ class JobReader:
         self._alike: dict[tuple[Any, ...], _Alike] = {}
 
     def job(self, row: Sequence[Any], workers: tuple[Worker, ...] = ()) -> Job:
-        """Raises `BrokenColumn` and other errors for a row of which no job can be made."""
+        """Raises `BrokenColumn` and other errors for a row of which no job can be made.
+
+        The columns in which it differs from others are known to hold what they may.
+        """
         others = _OTHERS(row)
         alike = self._alike.get(others)
         if alike is None:
             check_row(jobs, row)
             alike = _kept(self._alike, others, lambda _: self._read(row))
-        own = _OWN(row)
-        _check_own(own)
-        job_id, nonce, version, submitted_at, queued_at, *names_and_launch, _ = own
-        if nonce and not _NONCE.fullmatch(nonce):
-            raise BrokenColumn("nonce: must be empty, or digits and letters as it was made")
+        job_id, nonce, version, submitted_at, queued_at, *names_and_launch, _ = _OWN(row)
         if queued_at == submitted_at:
             queued_at = submitted_at  # one object
         spec = alike.spec_of(names_and_launch, self._launch)

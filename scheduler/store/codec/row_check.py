@@ -99,6 +99,21 @@ class _Rule:
             return f"must be from {self.range[0]:g} to {self.range[1]:g}, not {_shown(value)}"
         return None
 
+    def all_fit(self, values: Sequence[Any]) -> bool:
+        """Whether all of these may be in the column."""
+        kinds = {*map(type, values)}
+        if not kinds <= self.kinds:
+            return False
+        if type(None) in kinds:
+            values = [value for value in values if value is not None]
+        if str in kinds:
+            together = "".join(values)
+            return max(map(len, values)) <= self.length_max and broken_text(together, len(together)) is None
+        if not values or bytes in kinds:
+            return True
+        # What is not a number makes a sum that is none, wherever it stands.
+        return bool(self.range[0] <= min(values) and max(values) <= self.range[1] and sum(values) < _INFINITE)
+
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
@@ -126,6 +141,10 @@ class RowCheck:
         if plan is None or not _fits(plan, row):
             for name, broken in self.broken(row).items():
                 raise BrokenColumn(f"{name}: {broken}")
+
+    def all_fit(self, rows: Sequence[RawRow]) -> bool:
+        """Whether every column of all these rows holds what it may; quicker than row by row."""
+        return all(rule.all_fit(column) for rule, column in zip(self._rules, zip(*rows, strict=True), strict=False))
 
     def broken(self, row: RawRow) -> dict[str, str]:
         """The columns that hold what they must not, and the rule that each breaks."""

@@ -1,7 +1,7 @@
 """Values that differ in a few fields: a hundred thousand of them are made when the engine starts."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, make_dataclass
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
@@ -9,25 +9,24 @@ V = TypeVar("V")
 
 
 class Stencil(Generic[V]):
-    """Makes values of a frozen dataclass with slots from one of them, in a third of the time of its `__init__`.
+    """Makes values of a frozen dataclass with slots from one of them, in a sixth of the time of its `__init__`.
 
-    What `__post_init__` checks must not be among the fields in which they differ: it is not called.
+    What is frozen sets each field by a call. A value is made as one of a class with the same slots that is not frozen,
+    and becomes one of its own class then. What `__post_init__` checks must not be among the fields in which the values
+    differ: it is not called.
     """
 
     def __init__(self, of: type[V], differing: Sequence[str]) -> None:
         names = [each.name for each in fields(of)]  # type: ignore[arg-type]
         alike = [name for name in names if name not in differing]
         self._of = of
-        self._put_alike = [getattr(of, name).__set__ for name in alike]
-        self._put_differing = [getattr(of, name).__set__ for name in differing]
+        self._unfrozen: type[Any] = make_dataclass(of.__name__, [*alike, *differing], slots=True, eq=False, repr=False)
         #: The fields in which the values are alike, of one of them.
         self.alike = attrgetter(*alike)
 
     def value(self, alike: Sequence[Any], differing: Sequence[Any]) -> V:
         """A value of these fields."""
-        made = object.__new__(self._of)
-        for put, each in zip(self._put_alike, alike, strict=True):
-            put(made, each)
-        for put, each in zip(self._put_differing, differing, strict=True):
-            put(made, each)
-        return made
+        made = self._unfrozen(*alike, *differing)
+        made.__class__ = self._of
+        value: V = made
+        return value
