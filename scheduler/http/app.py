@@ -7,7 +7,7 @@ from copy import copy
 from functools import cache, partial
 from typing import Any
 
-from fastapi import Depends, FastAPI, Security
+from fastapi import FastAPI, Request, Security
 from fastapi.openapi.utils import get_openapi
 from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
@@ -72,6 +72,20 @@ _USER_ROUTERS = (
 )
 
 
+class _Users(HTTPBearer):
+    """Lets callers in who have the role that the route needs, and describes how they show who they are.
+
+    It is called for each request, so it is one dependency: FastAPI takes long to find what depends on what.
+    """
+
+    def __init__(self) -> None:
+        described = "http.token, or the token of a user, of our own or of the issuer of OpenID Connect"
+        super().__init__(auto_error=False, scheme_name="users", description=described)
+
+    async def __call__(self, request: Request) -> None:  # type: ignore[override]  # no route is a web socket
+        require_role(request)
+
+
 def create_app(services: Services) -> Entry:
     """The complete application. Its lifespan must run: it connects the board's news to the event loop."""
     api = copy(routes())
@@ -98,9 +112,7 @@ def routes() -> FastAPI:
     )
     install_error_handlers(api)
     api.router.routes[:0] = static.ROUTES
-    described = "http.token, or the token of a user, of our own or of the issuer of OpenID Connect"
-    scheme = HTTPBearer(auto_error=False, scheme_name="users", description=described)
-    users: list[Any] = [Depends(require_role), Security(scheme)]
+    users: list[Any] = [Security(_Users())]
     for module in _USER_ROUTERS:
         api.include_router(module.router, dependencies=users)
     api.include_router(workers.router)

@@ -1,12 +1,14 @@
 """Reading request bodies: JSON only, and never more than the route's limit."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from scheduler.config import HttpSettings
 from scheduler.http.errors import SCHEMA_OF, ErrorCode, Refusal
+from scheduler.http.headers import RequestHeader
 from scheduler.http.services import services_of
 
 #: Limit for reports of workers and for changes that users request.
@@ -48,14 +50,18 @@ def _too_large(bytes_max: int, request: Request) -> Refusal:
     return Refusal(413, ErrorCode.TOO_LARGE, f"the body exceeds {bytes_max} bytes", headers=headers)
 
 
+_read_job = _reader(lambda settings: settings.job_bytes_max)
+#: The body of a request with one job, for a route that reads it by itself.
+job_body = asynccontextmanager(_read_job)
 #: Bodies of routes with small ones, of those that take one job, of batches, and of calls for shards.
 Body = Annotated[bytes, Depends(_reader(lambda _: SMALL_BYTES_MAX))]
-JobBody = Annotated[bytes, Depends(_reader(lambda settings: settings.job_bytes_max))]
+JobBody = Annotated[bytes, Depends(_read_job)]
 BatchBody = Annotated[bytes, Depends(_reader(lambda settings: settings.request_bytes_max))]
 ShardsBody = Annotated[bytes, Depends(_reader(lambda _: SHARDS_BYTES_MAX))]
 
 
-def documented_body(model: str, *, required: bool = True) -> dict[str, Any]:
-    """The OpenAPI description of a body that is read by `Body`."""
+def documented_body(model: str, *headers: RequestHeader, required: bool = True) -> dict[str, Any]:
+    """The OpenAPI description of a body that is read by `Body`, and of headers that are read beside it."""
     schema = {"$ref": SCHEMA_OF.format(model=model)}
-    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+    body = {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+    return {**body, "parameters": [header.documented for header in headers]} if headers else body

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 from urllib.parse import unquote
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Request
 
 from scheduler.clusters.local.accounts import Accounts
 from scheduler.errors import InvalidInput
 from scheduler.http.auth.authorize import forbidden, identity_of
+from scheduler.http.headers import RequestHeader
 from scheduler.http.services import services_of
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.job import JobSpec
@@ -83,20 +84,25 @@ class Submitter:
             raise InvalidInput(f"{prefix}user", why_not)
 
 
-async def submitter_of(
-    request: Request,
-    x_sched_login: Annotated[
-        str,
-        Header(
-            max_length=1000,
-            pattern=r"^[\x21-\x7e]*$",
-            description="Login of the submitter, percent-encoded, for callers without a name of their own.",
-        ),
-    ] = "",
-) -> Submitter:
-    login = unquote(x_sched_login, errors="replace")
+#: Describes itself at the routes that ask for a submitter.
+LOGIN = RequestHeader(
+    "x-sched-login",
+    "Login of the submitter, percent-encoded, for callers without a name of their own.",
+    r"^[\x21-\x7e]*$",
+    length_max=1000,
+)
+
+
+def submitter_of(request: Request) -> Submitter:
+    """Who sent the request. Raises `InvalidInput`, and what `identity_of` raises for a stranger."""
+    login = unquote(LOGIN.sent_in(request) or "", errors="replace")
     fits = len(login) <= _NAME_LENGTH_MAX and login.isprintable()
     return Submitter(identity_of(request), login if fits else "", services_of(request).accounts)
 
 
-SubmitterDep = Annotated[Submitter, Depends(submitter_of)]
+async def _given(request: Request) -> Submitter:
+    """On the event loop: FastAPI calls what is not async on a thread."""
+    return submitter_of(request)
+
+
+SubmitterDep = Annotated[Submitter, Depends(_given)]

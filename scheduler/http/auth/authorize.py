@@ -78,11 +78,8 @@ async def _given(request: Request) -> Identity:
 IdentityDep = Annotated[Identity, Depends(_given)]
 
 
-async def require_role(request: Request) -> None:
-    """Raise 403 unless the caller has the role that the route needs; what `identity_of` raises for a stranger.
-
-    It is asked for at each request, so it depends on nothing: FastAPI takes long to find what depends on what.
-    """
+def require_role(request: Request) -> None:
+    """Raise 403 unless the caller has the role that the route needs; what `identity_of` raises for a stranger."""
     identity = identity_of(request)
     rule = RULES.get((request.method, request.scope["route"].path_format), ADMINISTER)
     if rule.role is not None:

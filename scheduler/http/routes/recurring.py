@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from scheduler.errors import InvalidInput, NotFound, UnreadableRow
 from scheduler.http.admission.export import keep_export
-from scheduler.http.admission.owner import SubmitterDep
+from scheduler.http.admission.owner import LOGIN, SubmitterDep
 from scheduler.http.admission.pods import check_pods
 from scheduler.http.admission.queues import into_queues
 from scheduler.http.admission.supported import check_policy
@@ -81,7 +81,7 @@ class RecurringDeleted(TypedDict):
     status_code=201,
     response_model=RecurringAccepted,
     responses=documented(409, 413, 415),
-    openapi_extra=documented_body("RecurringRequest"),
+    openapi_extra=documented_body("RecurringRequest", LOGIN),
 )
 def add_recurring(request: Request, services: ServicesDep, submitter: SubmitterDep, body: JobBody) -> Response:
     """Create a recurring job. Runs missed while the daemon was down are replaced by a single one.

@@ -1,33 +1,32 @@
 """New jobs, one by one or many at once."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from scheduler.errors import InvalidInput, UserError
 from scheduler.http.admission.export import keep_export
-from scheduler.http.admission.owner import SubmitterDep
+from scheduler.http.admission.owner import LOGIN, SubmitterDep, submitter_of
 from scheduler.http.admission.together import Asked, Outcome, store_together
-from scheduler.http.body import BatchBody, JobBody, documented_body
+from scheduler.http.body import BatchBody, documented_body, job_body
 from scheduler.http.errors import documented
 from scheduler.http.explain.feasible import warnings_for
+from scheduler.http.headers import RequestHeader
 from scheduler.http.json import JsonResponse
 from scheduler.http.routes.batch import parse_batch
 from scheduler.http.runtime.audit import created
 from scheduler.http.runtime.submissions import Answer, Submission, Submissions
 from scheduler.http.schemas.requests import JobRequest, parse_request
-from scheduler.http.services import Services, ServicesDep
+from scheduler.http.services import Services, ServicesDep, services_of
 
 router = APIRouter(tags=["jobs"])
 
-IdempotencyKey = Annotated[
-    str | None,
-    Header(min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$", description="Same as `client_key`."),
-]
+IDEMPOTENCY_KEY = RequestHeader(
+    "idempotency-key", "Same as `client_key`.", r"^[\x20-\x7e]+$", length_min=1, length_max=200
+)
 
 
 class SubmittedView(TypedDict):
@@ -47,26 +46,28 @@ class BatchView(TypedDict):
     status_code=201,
     response_model=SubmittedView,
     responses={200: {"model": SubmittedView, "description": "Already submitted"}, **documented(413, 415)},
-    openapi_extra=documented_body("JobRequest"),
+    openapi_extra=documented_body("JobRequest", IDEMPOTENCY_KEY, LOGIN),
 )
-async def submit_job(
-    request: Request,
-    services: ServicesDep,
-    submitter: SubmitterDep,
-    body: JobBody,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
+async def submit_job(request: Request) -> Response:
     """Submit a job. A known client key returns status 200 and the id of the first job."""
-    submission = Submission(submitter, body, idempotency_key)
-    if submitter.looked_up:  # that may take long: alone, so that nobody else waits for it
-        [outcome] = await run_in_threadpool(serve_submissions, services, [submission])
-        if isinstance(outcome, Exception):
-            raise outcome
-    else:
+    # It takes from the request what it needs: FastAPI takes longer to find that than all the rest does.
+    submitter, key = submitter_of(request), IDEMPOTENCY_KEY.sent_in(request)
+    async with job_body(request) as body:
+        answer = await _submitted(request, Submission(submitter, body, key))
+    created(request, answer.job)
+    return answer.response
+
+
+async def _submitted(request: Request, submission: Submission) -> Answer:
+    """Raises what the request is refused by."""
+    if not submission.submitter.looked_up:
         submissions: Submissions = request.app.state.submissions
-        outcome = await submissions.submit(submission)
-    created(request, outcome.job)
-    return outcome.response
+        return await submissions.submit(submission)
+    # That may take long: alone, so that nobody else waits for it.
+    [outcome] = await run_in_threadpool(serve_submissions, services_of(request), [submission])
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 @router.post(
@@ -74,7 +75,7 @@ async def submit_job(
     status_code=201,
     response_model=BatchView,
     responses=documented(413, 415),
-    openapi_extra=documented_body("BatchRequest"),
+    openapi_extra=documented_body("BatchRequest", LOGIN),
 )
 def submit_batch(request: Request, services: ServicesDep, submitter: SubmitterDep, body: BatchBody) -> Response:
     """Submit several jobs in one transaction: all of them or none."""

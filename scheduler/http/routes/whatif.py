@@ -10,7 +10,7 @@ from scheduler.config.numbers import Priority
 from scheduler.engine.whatif.forecast import Forecast, forecast_spec
 from scheduler.engine.whatif.priority_change import Size, Sizes, StartForecasts, reprice
 from scheduler.errors import Conflict
-from scheduler.http.admission.owner import SubmitterDep
+from scheduler.http.admission.owner import LOGIN, SubmitterDep
 from scheduler.http.admission.pods import check_pods
 from scheduler.http.admission.queues import into_queues
 from scheduler.http.body import JobBody, documented_body
@@ -107,7 +107,7 @@ class PriorityView(TypedDict):
     "/v1/whatif",
     response_model=WhatIfView,
     responses=documented(413, 415),
-    openapi_extra=documented_body("JobRequest"),
+    openapi_extra=documented_body("JobRequest", LOGIN),
 )
 def what_if(services: ServicesDep, submitter: SubmitterDep, body: JobBody) -> Response:
     """Predict when, where and with how many workers a job would start, and which jobs would lose workers."""
