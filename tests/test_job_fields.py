@@ -15,7 +15,7 @@ from scheduler.model.job import Job, JobSpec
 from scheduler.model.job_fields import JOB_FIELDS
 from scheduler.model.shape import WorkerShape
 from scheduler.store.codec.job_reader import JobReader
-from scheduler.store.codec.job_rows import submitted_values, template_of
+from scheduler.store.codec.job_rows import submitted_values
 from scheduler.store.codec.json_text import spec_from_text, spec_to_text
 from scheduler.store.sql.engine_tables import jobs
 
@@ -100,7 +100,7 @@ def test_a_field_that_is_given_is_part_of_the_job_and_of_its_view(name: str) -> 
 def test_a_field_that_is_given_is_stored(name: str) -> None:
     spec = requested(name)
     assert spec_from_text(spec_to_text(spec)) == spec
-    row = submitted_values(JobId(1), "", spec, 1.0, template_of([spec]))
+    row = submitted_values(JobId(1), "", spec, 1.0)
     assert JobReader().job([row[column.name] for column in jobs.columns], ()).spec == spec
 
 

@@ -6,7 +6,7 @@ from scheduler.model.ids import JobId
 from scheduler.model.job import Job
 from scheduler.model.world import Changes
 from scheduler.store import SqlStore
-from scheduler.store.codec.job_rows import job_values, spec_values
+from scheduler.store.codec.job_rows import job_values, spec_values, submitted_values
 from scheduler.store.sql.engine_tables import SUBMITTED, jobs
 from tests.specs import spec_of
 from tests.store.desk import NOW, SPEC, admitted, lead, started
@@ -18,6 +18,13 @@ def test_each_column_is_written_by_the_submission_or_by_what_becomes_of_the_job(
     assert set(spec_values(SPEC)) | {"nonce"} == submitted
     assert {"id"} | submitted | changing == set(jobs.columns.keys())
     assert not submitted & changing
+
+
+def test_a_submission_leaves_out_only_what_no_new_job_has(store: SqlStore) -> None:
+    row = submitted_values(JobId(1), "", SPEC, NOW)
+    left_out = set(jobs.columns.keys()) - set(store._statements.insert_jobs.names)
+    assert left_out
+    assert {name: row[name] for name in left_out} == dict.fromkeys(left_out)
 
 
 def test_a_commit_writes_nothing_of_what_was_submitted(store: SqlStore) -> None:

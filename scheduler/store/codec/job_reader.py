@@ -14,7 +14,7 @@ from scheduler.model.job import Job, JobSpec
 from scheduler.model.job_state import JobState
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import Worker
-from scheduler.store.codec.job_rows import JOB, SHAPE, SPEC, submitted_values, template_of
+from scheduler.store.codec.job_rows import JOB, SHAPE, SPEC, submitted_values
 from scheduler.store.codec.json_text import Launch, export_from_text, launch_from_text
 from scheduler.store.codec.reading import SetAside, check_row
 from scheduler.store.codec.row_check import BrokenColumn, RowCheck, raw_columns
@@ -90,7 +90,7 @@ def _own_columns_are_sound(rows: Sequence[Sequence[Any]]) -> bool:
 
 def check_spec(spec: JobSpec) -> None:
     """Raise `BrokenColumn` for a spec of which no job can be made whose row can be read."""
-    values = submitted_values(JobId(1), "", spec, 0.0, template_of([spec]))
+    values = submitted_values(JobId(1), "", spec, 0.0)
     aside = SetAside()
     if not list(jobs_from_rows([[values.get(column.name) for column in jobs.columns]], {}, aside)):
         raise BrokenColumn(f"spec: {aside.rows[0].reason}")

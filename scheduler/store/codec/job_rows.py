@@ -239,10 +239,14 @@ def homeless(job_id: JobId, live: Sequence[Worker]) -> Unreadable:
     return Unreadable(jobs.name, str(job_id), reason, job_id)
 
 
-def submitted_values(job_id: JobId, nonce: str, spec: JobSpec, now: float, template: Values) -> Values:
-    """The row of a job that was submitted just now; `template` is `job_values` of any queued job."""
+#: What becomes of a job, as it is when it is submitted.
+NEW_JOB = job_values(Job(JobId(0), JobSpec(name="", command=("",)), 0, 1, 1, 0.0, 0.0), 0, None)
+
+
+def submitted_values(job_id: JobId, nonce: str, spec: JobSpec, now: float) -> Values:
+    """The row of a job that was submitted just now."""
     return {
-        **template,
+        **NEW_JOB,
         **spec_values(spec),
         "id": job_id,
         "nonce": nonce,
@@ -252,9 +256,3 @@ def submitted_values(job_id: JobId, nonce: str, spec: JobSpec, now: float, templ
         "min_workers": spec.min_workers,
         "max_workers": spec.max_workers,
     }
-
-
-def template_of(specs: Sequence[JobSpec]) -> Values:
-    """What the rows of newly submitted jobs have in common."""
-    first = specs[0]
-    return job_values(Job(JobId(0), first, first.priority, first.min_workers, first.max_workers, 0.0, 0.0), 0, None)

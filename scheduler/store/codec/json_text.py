@@ -71,7 +71,10 @@ def launch_to_text(spec: JobSpec) -> str:
         launch["pod_template"] = spec.pod_template
     if spec.fixed is not None:
         launch["fixed"] = _fixed_to_data(spec.fixed)
-    return _encode(launch)
+    try:
+        return orjson.dumps(launch).decode()
+    except orjson.JSONEncodeError:
+        return _encode(launch)  # arguments that are not UTF-8 are lone surrogates, which orjson refuses
 
 
 def launch_from_text(text: str) -> Launch:

@@ -9,7 +9,7 @@ from scheduler.model.event import Event, EventKind
 from scheduler.model.ids import JobId
 from scheduler.model.intent import Intent, IntentKind
 from scheduler.model.job import JobSpec
-from scheduler.store.codec.job_rows import submitted_values, template_of
+from scheduler.store.codec.job_rows import submitted_values
 from scheduler.store.codec.rows import event_values, intent_values
 from scheduler.store.codec.shard_rows import new_queue_values
 from scheduler.store.records import Submitted
@@ -50,12 +50,11 @@ def submit(
         return [Submitted(known[spec.client_key or ""], created=False) for spec in specs]
     first = take_ids(connection, jobs=len(fresh), intents=len(fresh), events=len(fresh))
     queues.admit(connection, fresh)
-    template = template_of(fresh)
     nonces = random_bytes(NONCE_BYTES * len(fresh)).hex("-", NONCE_BYTES).split("-")
     job_rows, intent_rows, event_rows, queue_rows = [], [], [], []
     for number, spec in enumerate(fresh):
         job_id = JobId(first.job + number)
-        job_rows.append(submitted_values(job_id, nonces[number], spec, now, template))
+        job_rows.append(submitted_values(job_id, nonces[number], spec, now))
         intent_rows.append(intent_values(Intent(first.intent + number, IntentKind.SUBMIT, now, job_id)))
         if spec.data is not None:
             queue_rows.append(new_queue_values(job_id, spec.data))

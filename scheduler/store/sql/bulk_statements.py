@@ -31,6 +31,8 @@ class Bulk:
     """One statement for rows, each a mapping from the names of its parameters."""
 
     def __init__(self, dialect: Dialect, statement: UpdateBase, names: Sequence[str]) -> None:
+        #: The columns, or other parameters, of which it takes values.
+        self.names = names
         compiled = statement.compile(dialect=dialect, column_keys=list(names))
         self._sql = str(compiled)
         order: list[str] | None = compiled.positiontup
@@ -70,10 +72,14 @@ class Statements:
     """The statements that submits and commits are made of, for one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self.insert_jobs = _insert(dialect, jobs)
+        self.insert_jobs = Bulk(
+            dialect, insert(jobs), [column.name for column in jobs.columns if _is_of_new_jobs(column)]
+        )
         self.insert_intents = _insert(dialect, intents)
         self.insert_events = _insert(dialect, events)
-        self.insert_nodes = _insert(dialect, nodes, ignore_conflict=True)
+        self.insert_nodes = Bulk(
+            dialect, _dialect_insert(dialect)(nodes).on_conflict_do_nothing(), nodes.columns.keys()
+        )
         self.update_jobs = _versioned_update(dialect, jobs.c.id, _all_but(jobs, SUBMITTED))
         self.update_progress = _versioned_update(dialect, jobs.c.id, [jobs.c.progress, jobs.c.version, jobs.c.revision])
         self.update_nodes = _versioned_update(dialect, nodes.c.name, _all_but(nodes))
@@ -108,9 +114,13 @@ def _dialect_insert(dialect: Dialect) -> Callable[[Table], Any]:
     return sqlite.insert if dialect.name == "sqlite" else postgresql.insert
 
 
-def _insert(dialect: Dialect, table: Table, *, ignore_conflict: bool = False) -> Bulk:
-    statement = _dialect_insert(dialect)(table).on_conflict_do_nothing() if ignore_conflict else insert(table)
-    return Bulk(dialect, statement, table.columns.keys())
+def _insert(dialect: Dialect, table: Table) -> Bulk:
+    return Bulk(dialect, insert(table), table.columns.keys())
+
+
+def _is_of_new_jobs(column: Column[Any]) -> bool:
+    """Whether a job may have something there when it is submitted: for a third of the columns none has."""
+    return not column.nullable or column.name == "wait_reason" or column in SUBMITTED
 
 
 def _upsert(dialect: Dialect, table: Table) -> Bulk:

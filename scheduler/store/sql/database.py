@@ -28,6 +28,10 @@ CONNECT_TIMEOUT_SECONDS = 5
 WAL_BYTES_KEPT = 64 * 1024 * 1024
 _RETRY_SECONDS = 0.01
 
+# For what is no number, text or bytes the driver looks for an adapter, and finding none takes longer than writing it.
+sqlite3.register_adapter(type(None), lambda nothing: nothing)
+sqlite3.register_adapter(bool, int)
+
 
 class Database:
     """Transactions on SQLite or PostgreSQL. Safe to share between threads.
