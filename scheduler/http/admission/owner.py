@@ -4,7 +4,7 @@ Where jobs run as their users, nobody but root does, and the user must have an a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -15,6 +15,7 @@ from scheduler.errors import InvalidInput
 from scheduler.http.auth.authorize import forbidden, identity_of
 from scheduler.http.headers import RequestHeader
 from scheduler.http.services import services_of
+from scheduler.model.evolve import evolve
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.job import JobSpec
 
@@ -60,7 +61,7 @@ class Submitter:
             return self._owned_by_account(spec, prefix)
         own = self.identity.user if self.identity.user is not None else self.login
         if not spec.user:
-            return replace(spec, user=own)
+            return evolve(spec, user=own) if own else spec
         if spec.user != own and not self.identity.role.includes(Role.OPERATOR):
             rule = f"only an operator submits for {spec.user}, and you are {self.identity}: leave it out"
             raise forbidden(f"{prefix}user: {rule}", f"{prefix}user")
@@ -77,7 +78,7 @@ class Submitter:
         if spec.user not in ("", own) and not self.identity.is_root:
             rule = f"jobs run as their users here, and only root starts one as {spec.user}: leave it out"
             raise forbidden(f"{prefix}user: {rule}", f"{prefix}user")
-        return replace(spec, user=spec.user or own)
+        return evolve(spec, user=spec.user or own)
 
     def _check_account(self, user: str, prefix: str) -> None:
         if self.accounts is not None and (why_not := self.accounts.why_not(user)) is not None:

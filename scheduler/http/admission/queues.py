@@ -1,12 +1,12 @@
 """Which queue a new job belongs to, and whether its user may submit there with this priority."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 
 from scheduler.errors import InvalidInput
 from scheduler.http.admission.owner import Submitter
 from scheduler.http.auth.authorize import forbidden
 from scheduler.http.services import Services
+from scheduler.model.evolve import evolve
 from scheduler.model.identity import IdentifiedBy, Identity, Role
 from scheduler.model.job import JobSpec
 from scheduler.model.queue import ROOT, Queue
@@ -66,7 +66,7 @@ class QueueRules:
     def into_queue(self, spec: JobSpec, place: str = "") -> JobSpec:
         """The job in its queue; raises what `into_queues` raises."""
         try:
-            spec = replace(spec, queue=self._queue_of(spec))
+            spec = evolve(spec, queue=self._queue_of(spec))
             check_exists(self._queues, spec.queue)
             check_priority(self._queues, spec.queue, spec.priority)
         except InvalidInput as error:
