@@ -1,9 +1,11 @@
 """Values that differ in a few fields: a hundred thousand of them are made when the engine starts."""
 
 from collections.abc import Sequence
-from dataclasses import fields, make_dataclass
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
+
+from scheduler.model.evolve import unfrozen
 
 V = TypeVar("V")
 
@@ -11,16 +13,14 @@ V = TypeVar("V")
 class Stencil(Generic[V]):
     """Makes values of a frozen dataclass with slots from one of them, in a sixth of the time of its `__init__`.
 
-    What is frozen sets each field by a call. A value is made as one of a class with the same slots that is not frozen,
-    and becomes one of its own class then. What `__post_init__` checks must not be among the fields in which the values
-    differ: it is not called.
+    What `__post_init__` checks must not be among the fields in which the values differ: it is not called.
     """
 
     def __init__(self, of: type[V], differing: Sequence[str]) -> None:
         names = [each.name for each in fields(of)]  # type: ignore[arg-type]
         alike = [name for name in names if name not in differing]
         self._of = of
-        self._unfrozen: type[Any] = make_dataclass(of.__name__, [*alike, *differing], slots=True, eq=False, repr=False)
+        self._unfrozen = unfrozen(of, [*alike, *differing])
         #: The fields in which the values are alike, of one of them.
         self.alike = attrgetter(*alike)
 
