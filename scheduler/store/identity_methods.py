@@ -46,7 +46,7 @@ class IdentityMethods(DatabaseAccess):
         """Add records to the audit, all or none."""
         if records:
             with self._database.write() as connection:
-                audit.add(connection, records)
+                audit.add(connection, self._statements, records)
 
     def page_of_audit(
         self, since: float = 0.0, user: str | None = None, before: int | None = None, limit: int = 100

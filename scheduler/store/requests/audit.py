@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
 from scheduler.model.audit import AuditRecord
 from scheduler.store.codec.reading import SetAside
 from scheduler.store.codec.rows import audit_from_row
 from scheduler.store.records import AuditPage
+from scheduler.store.sql.bulk_statements import Statements
 from scheduler.store.sql.identity_tables import audit
 
 
-def add(connection: Connection, records: Sequence[AuditRecord]) -> None:
+def add(connection: Connection, statements: Statements, records: Sequence[AuditRecord]) -> None:
     rows = [
         {
             "at": record.at,
@@ -26,7 +27,7 @@ def add(connection: Connection, records: Sequence[AuditRecord]) -> None:
         }
         for record in records
     ]
-    connection.execute(insert(audit), rows)
+    statements.insert_audit.run(connection, rows)
 
 
 def page(

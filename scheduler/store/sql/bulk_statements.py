@@ -24,6 +24,7 @@ from scheduler.store.sql.engine_tables import (
     usage,
     workers,
 )
+from scheduler.store.sql.identity_tables import audit
 from scheduler.store.sql.request_tables import data_queues, intents, shard_readers, shards_set_aside
 
 
@@ -125,6 +126,8 @@ class Statements:
         self.upsert_shard_readers = _upsert(dialect, shard_readers)
         self.delete_shard_readers = _delete_shard_readers(dialect)
         self.insert_shards_set_aside = _insert(dialect, shards_set_aside)
+        # The database gives them their ids.
+        self.insert_audit = Insert(dialect, audit, [each.name for each in audit.columns if not each.primary_key])
         self.delete_intents = Bulk(dialect, intents.delete().where(intents.c.id == bindparam("done")), ["done"])
 
 
