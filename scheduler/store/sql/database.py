@@ -9,7 +9,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -177,8 +176,12 @@ def _sqlite_engine(url: URL, begin: str, connections: int, busy_timeout_seconds:
     return engine
 
 
-#: A text as it is stored: one that is not UTF-8 fails no query, and is told where it is read.
-_text = methodcaller("decode", "utf-8", "surrogateescape")
+def _text(stored: bytes) -> str:
+    """A text as it is stored: one that is not UTF-8 fails no query, and is told where it is read."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored.decode(errors="surrogateescape")
 
 
 def _forbid_writes(connection: Any, _record: object) -> None:
