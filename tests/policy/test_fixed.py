@@ -16,7 +16,7 @@ from scheduler.model.fixed import FixedGroup
 from scheduler.model.ids import JobId, NodeName
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState, StopReason, WaitReason
-from scheduler.model.plan import Reserve, Shrink, Start, StopJob
+from scheduler.model.plan import Release, Reserve, Shrink, Start, StopJob
 from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.snapshot.order import Order
@@ -268,3 +268,14 @@ def _workers_in(c: Cluster, job: Job, left: Room) -> int:
             fit = min(fit, int(cpus // job.shape.cpus))
         totals[c.nodes[name].gpu_type] += max(fit, 0)
     return max(totals.values(), default=0)
+
+
+def test_a_reservation_of_workers_and_a_fixed_group_on_one_node_is_not_taken_over_without_need() -> None:
+    one = ((NodeName("n"), 1),)
+    c = Cluster().node("n", 4).node("m", 4).node("k", 4).node("z", 1)
+    c.running(7, {"k": 1, "m": 1}, workers=(1, 2), slots_per_worker=4, priority=1)
+    c.running(8, {"z": 1, "n": 4}, workers=(1, 5), priority=9, leaving=4, leave_for=5)
+    reserved = {"reservation": one, "fixed_reservation": one, "wait_reason": WaitReason.WAITING_FOR_VICTIMS}
+    c.waiting(5, fixed=group(slots=1), **reserved).waiting(3, workers=3, slots_per_worker=2, priority=5)
+    c.waiting(2, workers=2)
+    assert not [action for action in c.actions() if isinstance(action, Release)]

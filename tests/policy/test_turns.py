@@ -2,10 +2,12 @@
 
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.model.plan import Action, Plan, Reserve, Shrink
+from scheduler.model.plan import Action, Plan, Reserve, Shrink, Start
+from scheduler.model.shape import WorkerShape
 from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.queues.entitlement import Entitlement
 from scheduler.policy.queues.shares import Shares, Standing
@@ -110,6 +112,21 @@ def test_a_queue_takes_what_another_came_to_hold_beyond_its_part_in_the_same_pla
     c.waiting(5, workers=(3, 4), queue="b").waiting(6, workers=(3, 4), queue="b")
     made = c.plan().actions
     assert [(each.job_id, each.for_job) for each in made if isinstance(each, Shrink)] == [(1, 4), (1, 6)]
+
+
+@pytest.mark.parametrize("above", ["a pod of others", "a job in an open booking"])
+def test_what_waits_above_all_queues_takes_nothing_of_those_that_come_to_hold_more(above: str) -> None:
+    c = Cluster().node("n", 8).node("m", 4, labels={"room": "m"}).queue("a").queue("b")
+    c.running(9, {"m": 4}, workers=4, preemptible=False, queue="b").running(1, {"n": 5}, workers=(1, 8), queue="a")
+    c.waiting(2, workers=5, priority=1, queue="a").waiting(3, workers=2, queue="b")
+    if above == "a pod of others":
+        c.demand("pod", 4, nodes=["m"])
+    else:
+        c.booked("course", 4, -10, 3600, WorkerShape(node_selector=(("room", "m"),)))
+        c.waiting(4, workers=2, selector={"room": "m"}, booking="course", queue="a")
+    made = c.plan().actions
+    assert [each.job_id for each in made if isinstance(each, Shrink)] == [1]
+    assert [each.job_id for each in made if isinstance(each, Start)] == [3]
 
 
 @given(queued_clusters())

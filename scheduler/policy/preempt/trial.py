@@ -95,7 +95,7 @@ class Trial:
         if self.request.fixed is not None:
             return True
         lost: dict[Group, int] = {}
-        for i, amount in together([taking.freed]) if taking.whole else taking.freed:
+        for i, amount in taking.freed if taking.workers and not taking.whole else together([taking.freed]):
             group = self._types.get(i)
             if group is not None:
                 less = self.fit(i) - self._fit_in(i, add(self._room_of(i), amount, -1))

@@ -7,7 +7,7 @@ where the first fails, all behind it fail, and all that are left waiting in a cl
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
@@ -125,6 +125,10 @@ class JobClass:
         del job_ids[bisect_left(job_ids, job.id)]
         if not job_ids:
             del self._carrying[carried]
+
+
+#: Tells of a job class, and the effective priority of the first of its jobs, whether any of these might start.
+Judge = Callable[[JobClass, float], bool]
 
 
 class Demand(NamedTuple):

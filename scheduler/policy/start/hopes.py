@@ -1,7 +1,6 @@
 """Whether any job of a class could start now, judged for all of them at once."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -15,10 +14,7 @@ from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import TOP, Lane
 from scheduler.policy.snapshot.standing import counts_of
-from scheduler.policy.snapshot.waiting_jobs import JobClass, Minimum
-
-#: Tells of a job class, and the effective priority of the first of its jobs, whether any of these might start.
-Judge = Callable[[JobClass, float], bool]
+from scheduler.policy.snapshot.waiting_jobs import JobClass, Judge, Minimum
 
 
 def always(*_: object) -> bool:
@@ -76,17 +72,15 @@ class Hopes:
 
     def in_others(self, lane: Lane) -> bool:
         """Whether jobs of the lane might take anything from other queues."""
-        return self._losses is not None and self._losses.any_of_others(lane)
+        return lane is not TOP and self._losses is not None and self._losses.any_of_others(lane)
 
     def in_takings(self, job: Job) -> bool:
         """Whether others might give up enough for the job."""
         shares, lane = self._draft.shares, self._draft.lane(job)
         if shares is None or lane is TOP:
             return True
-        counts, lacking = (
-            counts_of(shares.standing, job, job.min_workers),
-            self._lacking_slots(job.shape, job.min_workers),
-        )
+        counts = counts_of(shares.standing, job, job.min_workers)
+        lacking = self._lacking_slots(job.shape, job.min_workers)
         return self._enough(lane, counts, self._draft.order.effective(job), lacking)
 
     def in_takings_to_grow(self, job: Job, shape: WorkerShape) -> bool:

@@ -11,8 +11,7 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.queues.turns import Turn, Turns
 from scheduler.policy.snapshot.order import Rank
-from scheduler.policy.snapshot.waiting_jobs import JobClass
-from scheduler.policy.start.hopes import Hopes, Judge
+from scheduler.policy.snapshot.waiting_jobs import JobClass, Judge
 from scheduler.policy.start.parked import Parked
 
 #: The rank of the next job, its index in its job class, and the class; None where the job is looked at alone.
@@ -22,8 +21,8 @@ Head = tuple[Rank, int, JobClass | None]
 class Line:
     """Who is next; see the module's docstring."""
 
-    def __init__(self, draft: Draft, hopes: Hopes, judge: Callable[[Lane], Judge]) -> None:
-        """`judge`: of each lane, what tells whether any job of a class might start."""
+    def __init__(self, draft: Draft, judge: Callable[[Lane], Judge], takes: Callable[[Lane], bool]) -> None:
+        """`judge`: of each lane, what tells whether any job of a class might start; `takes`: see `Parked`."""
         self._draft = draft
         self._judge = judge
         #: By queue, as the own account of lanes; and the queues with any.
@@ -31,7 +30,7 @@ class Line:
         self._turns = Turns(draft.shares)
         #: Queues that have hope.
         self._hopeful: set[str] = set()
-        self._parked = Parked(draft, hopes, judge)
+        self._parked = Parked(draft, judge, takes)
 
     def turn(self) -> Turn | None:
         """The turn of the queue whose job is next; None: every job has had its own."""

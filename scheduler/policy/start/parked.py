@@ -11,8 +11,7 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.victim_table import Ints
-from scheduler.policy.snapshot.waiting_jobs import JobClass, Minimum
-from scheduler.policy.start.hopes import Hopes, Judge
+from scheduler.policy.snapshot.waiting_jobs import JobClass, Judge, Minimum
 
 
 class Parked:
@@ -23,10 +22,10 @@ class Parked:
     may take more from them. Without queues, every opening gives hope to all.
     """
 
-    def __init__(self, draft: Draft, hopes: Hopes, judge: Callable[[Lane], Judge]) -> None:
-        """`judge`: of each lane, what tells whether its classes have hope."""
+    def __init__(self, draft: Draft, judge: Callable[[Lane], Judge], takes: Callable[[Lane], bool]) -> None:
+        """`judge`: of each lane, what tells whether its classes have hope; `takes`: whether it may take from others."""
         self._draft = draft
-        self._hopes = hopes
+        self._takes = takes
         self._judge = judge
         self._by_lane: defaultdict[Lane, list[tuple[JobClass, int]]] = defaultdict(list)
         #: By account: lanes of which classes are, or were, parked.
@@ -59,7 +58,7 @@ class Parked:
         positions, poorer, richer = self._changed()
         opened = dict.fromkeys(lane for each in poorer for lane in self._lanes.get(each, ()))
         if richer:
-            opened |= dict.fromkeys(filter(self._hopes.in_others, self._by_lane))
+            opened |= dict.fromkeys(filter(self._takes, self._by_lane))
         for lane in opened:
             yield from self._hopeful(lane, self._judge(lane))
         if len(positions):

@@ -27,11 +27,11 @@ from scheduler.policy.queues.tree import Lane
 from scheduler.policy.queues.turns import Turn
 from scheduler.policy.snapshot.order import Rank
 from scheduler.policy.snapshot.taking import Taking
-from scheduler.policy.snapshot.waiting_jobs import JobClass, Minimum
+from scheduler.policy.snapshot.waiting_jobs import JobClass, Judge, Minimum
 from scheduler.policy.start.backfill import HeadReservation, held_by_less_important, promise
 from scheduler.policy.start.backfill_limit import BackfillLimit
 from scheduler.policy.start.failed_attempts import Failures
-from scheduler.policy.start.hopes import Hopes, Judge, always
+from scheduler.policy.start.hopes import Hopes, always
 from scheduler.policy.start.line import Head, Line
 from scheduler.policy.start.overbooked import drop_overbooked
 from scheduler.policy.start.queue_rules import QueueRules
@@ -72,7 +72,7 @@ class Starts:
         #: The index of the first job of a class that could not be placed, where it may be tried once more.
         self._first_failed: dict[JobClass, int] = {}
         drop_overbooked(draft)
-        self._line = Line(draft, self.hopes, self._judge)
+        self._line = Line(draft, self._judge, self.hopes.in_others)
         self._line.line_up(self._first_heads())
 
     def run(self) -> None:
