@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 
 from scheduler.config import HttpSettings
 from scheduler.http.errors import SCHEMA_OF, ErrorCode, Refusal
-from scheduler.http.headers import RequestHeader
+from scheduler.http.schemas.headers import RequestHeader
 from scheduler.http.services import services_of
 
 #: Limit for reports of workers and for changes that users request.

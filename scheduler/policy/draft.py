@@ -24,9 +24,12 @@ from scheduler.policy.snapshot.snapshot import Snapshot
 from scheduler.policy.snapshot.standing import standing_of
 from scheduler.policy.snapshot.usage_index import held_by
 
-#: A draft that has been taking from others for so many seconds does so for no more jobs than this; after so many for
-#: none but the first, so that every plan comes on.
-LATE_SECONDS, TAKERS_MIN, VERY_LATE_SECONDS = 0.5, 128, 1.0
+#: Time for which a draft takes from others for any number of jobs, in seconds from the first of them on.
+LATE_SECONDS = 0.5
+#: Number of jobs for which it does so even then.
+TAKERS_MIN = 128
+#: Time after which it does so for no other job at all, in seconds. The first one is always served: every plan comes on.
+VERY_LATE_SECONDS = 1.0
 #: Time until the next plan goes on, in seconds.
 GO_ON_SECONDS = 1.0
 
@@ -36,7 +39,7 @@ class Draft:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        #: When it first took from others, in seconds since the plan began.
+        #: When it was first asked for another job to take, in seconds since the plan began; None: not yet.
         self._takes_since: float | None = None
         self.world = snapshot.world
         self.now = snapshot.order.now

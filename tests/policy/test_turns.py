@@ -13,7 +13,7 @@ from scheduler.policy.queues.entitlement import Entitlement
 from scheduler.policy.queues.shares import Shares, Standing
 from scheduler.policy.queues.tree import TOP, Lane, Tree
 from scheduler.policy.queues.turns import FIRST, Turn, Turns
-from scheduler.policy.start.hopes import Hopes
+from scheduler.policy.start.hopes import Hopes, always
 from scheduler.policy.start.parked import Parked
 from tests.policy.drawn_queues import queued_clusters
 from tests.policy.worlds import Cluster
@@ -101,7 +101,7 @@ def test_without_queues_all_jobs_have_one_turn() -> None:
 def test_queues_without_hope_are_passed_by_and_nothing_of_the_plan_changes(c: Cluster) -> None:
     world = c.world()
     made = c.plan()
-    with patch.object(Hopes, "of", lambda *_: True), patch.object(Parked, "with_hope", all_parked):
+    with patch.object(Hopes, "judge", lambda *_: always), patch.object(Parked, "with_hope", all_parked):
         assert decisions(c.plan()) == decisions(made), world
 
 

@@ -13,7 +13,7 @@ from fastapi import Depends, Request
 from scheduler.clusters.local.accounts import Accounts
 from scheduler.errors import InvalidInput
 from scheduler.http.auth.authorize import forbidden, identity_of
-from scheduler.http.headers import RequestHeader
+from scheduler.http.schemas.headers import RequestHeader
 from scheduler.http.services import services_of
 from scheduler.model.evolve import evolve
 from scheduler.model.identity import IdentifiedBy, Identity, Role

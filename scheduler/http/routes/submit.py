@@ -14,11 +14,11 @@ from scheduler.http.admission.together import Asked, Outcome, store_together
 from scheduler.http.body import BatchBody, documented_body, job_body
 from scheduler.http.errors import documented
 from scheduler.http.explain.feasible import warnings_for
-from scheduler.http.headers import RequestHeader
 from scheduler.http.json import JsonResponse
 from scheduler.http.routes.batch import parse_batch
 from scheduler.http.runtime.audit import created
 from scheduler.http.runtime.submissions import Answer, Submission, Submissions
+from scheduler.http.schemas.headers import RequestHeader
 from scheduler.http.schemas.requests import JobRequest, parse_request
 from scheduler.http.services import Services, ServicesDep, services_of
 

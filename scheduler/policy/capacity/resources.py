@@ -4,7 +4,7 @@ CPUs are counted in billionths, as whole numbers: sums come out the same in what
 kept from pass to pass equals what is counted anew.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -100,8 +100,30 @@ def fit_in_rows(need: Amount, rows: Rows) -> Ints:
     return np.maximum(fit, 0)
 
 
+def together(each: Iterable[Held]) -> Held:
+    """The sum of these amounts, by position."""
+    held: dict[int, Amount] = {}
+    for pieces, count in _runs(each):
+        for i, amount in pieces:
+            held[i] = add(held.get(i, NOTHING), amount, count)
+    return tuple(held.items())
+
+
+def _runs(each: Iterable[Held]) -> Iterator[tuple[Held, int]]:
+    """Amounts, and how often each comes one after the other as the same object."""
+    like: Held = ()
+    count = 0
+    for pieces in each:
+        if pieces is like:
+            count += 1
+        else:
+            yield like, count
+            like, count = pieces, 1
+    yield like, count
+
+
 def no_rows(count: int) -> Rows:
-    """A row with nothing for each of so many positions."""
+    """Rows with nothing, one for each position."""
     return np.zeros((count, 3), np.int64, order="F")
 
 

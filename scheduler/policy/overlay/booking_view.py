@@ -298,7 +298,7 @@ class Seen:
     def _waiting(self, made: Plan) -> dict[JobId, Waiting]:
         waiting = dict(made.waiting)
         started = {action.job_id for action in made.actions if isinstance(action, Start)}
-        for job_id in self._terms.barred.keys() & self._real.queued.keys():
+        for job_id in {each for each in self._terms.barred if each in self._real.queued}:
             said = waiting[job_id].reason if job_id in waiting else self._real.queued[job_id].wait_reason
             if said in _LACKS and job_id not in started:
                 waiting[job_id] = Waiting(WaitReason.BEHIND_BOOKING)

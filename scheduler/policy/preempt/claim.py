@@ -14,7 +14,7 @@ from copy import copy
 import numpy as np
 
 from scheduler.model.job import Job
-from scheduler.policy.capacity.resources import Held
+from scheduler.policy.capacity.resources import Held, together
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.lanes import Floats, LaneTable
 from scheduler.policy.queues.shares import Counts, Shares, kind_of
@@ -77,9 +77,9 @@ class Claim:
     def _take_over(self) -> Iterator[Taking]:
         draft = self._draft
         for holder in draft.order.queue(self._find_holders())[::-1]:
-            held = tuple(draft.held_for(holder))
-            if self._may_lose(draft.lane(holder), held):
-                yield Taking(holder, (), False, held)
+            taking = of_reservation(draft, holder)
+            if self._may_lose(draft.lane(holder), taking.freed):
+                yield taking
 
     def _find_holders(self) -> Iterator[Job]:
         kinds = range(len(self._shares.tree.kinds))
@@ -241,3 +241,8 @@ class Claim:
             return False
         self._lose(lane, kind, counts[0])
         return True
+
+
+def of_reservation(draft: Draft, holder: Job) -> Taking:
+    """The taking of all that is reserved for the waiting job."""
+    return Taking(holder, (), False, together([tuple(draft.held_for(holder))]))

@@ -82,8 +82,8 @@ class Losses:
         """The effective priority below which a job takes nothing of its queue; infinite: it never does."""
         if self._draft.ledger.oversold or self._draft.order.ages:
             return -math.inf
-        priorities = self._own.get((own, 0), ((math.inf,),))[0]
-        return priorities[0]
+        known = self._own.get((own, 0))
+        return math.inf if known is None else known[0][0]
 
     def any_of_others(self, lane: Lane) -> bool:
         """Whether other queues might give up anything for a job of this lane."""

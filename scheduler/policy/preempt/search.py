@@ -19,7 +19,7 @@ from scheduler.model.worker import LeaveReason
 from scheduler.policy.capacity.request import Request
 from scheduler.policy.capacity.resources import NOTHING, Amount, Headroom, add
 from scheduler.policy.draft import Draft
-from scheduler.policy.preempt.claim import Claim
+from scheduler.policy.preempt.claim import Claim, of_reservation
 from scheduler.policy.preempt.quotas import Quotas
 from scheduler.policy.preempt.trial import Trial
 from scheduler.policy.preempt.victim_batch import FIRST_VICTIMS, ByNode, VictimBatch, growing
@@ -109,8 +109,7 @@ def _mildest(taker: Taker, attempts: Iterable[Attempt], quotas: Callable[[], Quo
 
 def _by_importance(taker: Taker) -> list[Taking]:
     """Reservations of less important jobs, least important first."""
-    draft = taker.draft
-    return [Taking(holder, (), False, tuple(draft.held_for(holder))) for holder in draft.dominated_by(taker.job)]
+    return [of_reservation(taker.draft, holder) for holder in taker.draft.dominated_by(taker.job)]
 
 
 def _ways_by_importance(taker: Taker) -> Iterator[Attempt]:
@@ -210,9 +209,7 @@ def _give_up(trial: Trial, victim_order: VictimOrder) -> None:
                 gone.add(taking.workers[0].id)
     for victim, whole in zip(whose, victim_order.whole.tolist(), strict=True):
         rest = [taking for taking in victim.takings if taking.workers[0].id not in gone]
-        workers = tuple(worker for taking in rest for worker in taking.workers)
-        taking = Taking(victim.job, workers, True, tuple(piece for each in rest for piece in each.freed))
-        if whole and rest and trial.gives_up(taking):
+        if whole and rest and trial.gives_up(taking := Taking.of_all(rest)):
             trial.take([taking])
 
 

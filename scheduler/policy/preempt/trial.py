@@ -8,10 +8,9 @@ import numpy as np
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import Group
 from scheduler.policy.capacity.request import Request, gains
-from scheduler.policy.capacity.resources import Amount, Headroom, Rows, add, fit_in, least, pour_rows
+from scheduler.policy.capacity.resources import Amount, Headroom, Rows, add, fit_in, least, pour_rows, together
 from scheduler.policy.preempt.quotas import Quotas
 from scheduler.policy.snapshot.taking import Taking
-from scheduler.policy.snapshot.usage import together
 from scheduler.policy.snapshot.victim_table import Ints
 
 
@@ -95,7 +94,7 @@ class Trial:
         if self.request.fixed is not None:
             return True
         lost: dict[Group, int] = {}
-        for i, amount in taking.freed if taking.workers and not taking.whole else together([taking.freed]):
+        for i, amount in taking.freed:
             group = self._types.get(i)
             if group is not None:
                 less = self.fit(i) - self._fit_in(i, add(self._room_of(i), amount, -1))

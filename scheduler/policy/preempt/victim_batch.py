@@ -115,9 +115,7 @@ class VictimBatch:
         """The rest of the victim beyond what it gives above its minimum, as one taking."""
         mine = np.arange(self._first[owner], self._end[owner])
         useful = _among(mine, self.taking[self.owner == owner])
-        rest = self.takings(mine[~(self.spared[mine] & useful)])
-        workers = tuple(worker for taking in rest for worker in taking.workers)
-        return Taking(rest[0].victim, workers, True, tuple(piece for taking in rest for piece in taking.freed))
+        return Taking.of_all(self.takings(mine[~(self.spared[mine] & useful)]))
 
     def _by_company(self, taking: Ints, together: Ints) -> tuple[Ints, Ints]:
         """Order takings of equals by the number of their workers on the node.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.worker import Worker
-from scheduler.policy.capacity.resources import Held, Rows
+from scheduler.policy.capacity.resources import Held, Rows, together
 
 #: Columns of pieces: which worker of the job, the position, slots, billionths of a CPU, and MiB; whether it is of the
 #: fixed group; and, among workers of its kind: how many before it hold something there, and how many in all.
@@ -41,6 +41,12 @@ class Taking(NamedTuple):
     workers: tuple[Worker, ...]
     whole: bool
     freed: Held
+
+    @classmethod
+    def of_all(cls, rest: "Sequence[Taking]") -> "Taking":
+        """The whole job, of which these are left."""
+        workers = tuple(worker for taking in rest for worker in taking.workers)
+        return cls(rest[0].victim, workers, True, together(taking.freed for taking in rest))
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """The usage of one active job."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from scheduler.model.ids import WorkerId
 from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.worker import Worker
-from scheduler.policy.capacity.resources import NOTHING, Amount, Held, add
+from scheduler.policy.capacity.resources import Held, together
 
 #: Jobs whose size the planner may change.
 RESIZABLE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.RESIZING})
@@ -71,25 +71,3 @@ class JobUsage:
         kept = len(self.kept_of(self.staying))
         staying, each = self.staying[kept:], self.each[kept:]
         return replace(self, staying=staying, each=each, fixed=(), fixed_each=(), held=together(each))
-
-
-def together(each: Iterable[Held]) -> Held:
-    """The sum of these amounts, by position."""
-    held: dict[int, Amount] = {}
-    for pieces, count in _runs(each):
-        for i, amount in pieces:
-            held[i] = add(held.get(i, NOTHING), amount, count)
-    return tuple(held.items())
-
-
-def _runs(each: Iterable[Held]) -> Iterator[tuple[Held, int]]:
-    """Amounts, and how often each comes one after the other as the same object."""
-    like: Held = ()
-    count = 0
-    for pieces in each:
-        if pieces is like:
-            count += 1
-        else:
-            yield like, count
-            like, count = pieces, 1
-    yield like, count

@@ -13,9 +13,9 @@ from scheduler.model.job import Job
 from scheduler.model.job_state import JobState
 from scheduler.model.worker import Desired, Worker
 from scheduler.policy.capacity.ledger import Ledger
-from scheduler.policy.capacity.resources import Held
+from scheduler.policy.capacity.resources import Held, together
 from scheduler.policy.snapshot.order import end_of
-from scheduler.policy.snapshot.usage import JobUsage, together
+from scheduler.policy.snapshot.usage import JobUsage
 
 
 class UsageChanges(NamedTuple):

@@ -37,8 +37,11 @@ class Minimum:
 
     shape: WorkerShape
     workers: int
-    #: Of all of them.
-    slots: int
+
+    @property
+    def slots(self) -> int:
+        """Slots of all of them."""
+        return self.workers * self.shape.slots
 
 
 class JobClass:
@@ -259,7 +262,7 @@ class WaitingJobs:
     def _minimum(self, shape: WorkerShape, workers: int) -> Minimum:
         minimum = self._minimums.get((shape, workers))
         if minimum is None:
-            minimum = self._minimums[shape, workers] = Minimum(shape, workers, workers * shape.slots)
+            minimum = self._minimums[shape, workers] = Minimum(shape, workers)
         return minimum
 
     def _kind(self, job: Job) -> JobClassKey:

@@ -23,11 +23,12 @@ def always(*_: object) -> bool:
 
 
 class _Lacking(NamedTuple):
-    """What is missing where jobs need so many slots, by kind, to start: workers without room, and without slots."""
+    """What a job lacks to start that needs these slots, by kind; below zero where there is room for more than it."""
 
     counts: Counts
-    all_told: int
-    slots: int
+    #: Number of its workers for which there is no room, and of those for which slots alone are missing.
+    without_room: int
+    without_slots: int
 
 
 class Hopes:
@@ -46,29 +47,26 @@ class Hopes:
         """What tells, as the draft stands, whether jobs of a class of the lane might find room, or take it."""
         if lane is TOP:
             return always
-        losses = self._losses
-        if losses is None or self._draft.holders_in(lane.own) or losses.any_of_others(lane):
-            return self.of
         self._follow()
-        least = losses.least_important_in(lane.own)
+        least = self._least_that_takes(lane)
         return lambda job_class, importance: (
-            self._finds_room(job_class) or (importance >= least and self.of(job_class, importance))
+            self._lacking_of(job_class.minimum).without_room <= 0
+            or (importance >= least and self._may_take(job_class, importance))
         )
 
-    def of(self, job_class: JobClass, importance: float) -> bool:
-        """Whether a job of this class, which is in a queue, might find room, or take it from others.
+    def _least_that_takes(self, lane: Lane) -> float:
+        """The effective priority below which no job of the lane takes anything."""
+        losses = self._losses
+        if losses is None or self._draft.holders_in(lane.own) or losses.any_of_others(lane):
+            return -math.inf
+        return losses.least_important_in(lane.own)
 
-        `importance`: the effective priority of the first of them.
-        """
-        self._follow()
+    def _may_take(self, job_class: JobClass, importance: float) -> bool:
+        """Whether others might give up enough for the first job of the class, which has this effective priority."""
         lane, draft, lacking = job_class.lane, self._draft, self._lacking_of(job_class.minimum)
-        if lacking.all_told <= 0 or any(draft.held_below_in(lane.own, importance)):
+        if any(draft.held_below_in(lane.own, importance)):
             return True
-        return self._enough(lane, lacking.counts, importance, lacking.slots) and draft.may_take()
-
-    def _finds_room(self, job_class: JobClass) -> bool:
-        """Whether there is room for one of these, free or being freed."""
-        return self._lacking_of(job_class.minimum).all_told <= 0
+        return self._enough(lane, lacking.counts, importance, lacking.without_slots) and draft.may_take()
 
     def in_others(self, lane: Lane) -> bool:
         """Whether jobs of the lane might take anything from other queues."""
@@ -80,7 +78,7 @@ class Hopes:
         if shares is None or lane is TOP:
             return True
         counts = counts_of(shares.standing, job, job.min_workers)
-        lacking = self._lacking_slots(job.shape, job.min_workers)
+        lacking = self._without_slots(job.shape, job.min_workers)
         return self._enough(lane, counts, self._draft.order.effective(job), lacking)
 
     def in_takings_to_grow(self, job: Job, shape: WorkerShape) -> bool:
@@ -89,7 +87,7 @@ class Hopes:
         if shares is None:
             return False
         counts = shares.standing.typed(shape.gpu_type, shape.slots)
-        return self._enough(self._draft.lane(job), counts, -math.inf, self._lacking_slots(shape, 1))
+        return self._enough(self._draft.lane(job), counts, -math.inf, self._without_slots(shape, 1))
 
     def _enough(self, lane: Lane, counts: Counts, importance: float, lacking: int) -> bool:
         return self._losses is None or self._losses.enough(lane, counts, importance, lacking)
@@ -105,12 +103,12 @@ class Hopes:
         if lacking is None:
             shape, workers, shares = minimum.shape, minimum.workers, self._draft.shares
             counts = () if shares is None else shares.standing.typed(shape.gpu_type, minimum.slots)
-            all_told, slots = workers - self._most_of(shape), self._lacking_slots(shape, workers)
-            lacking = self._lacking[minimum] = _Lacking(counts, all_told, slots)
+            without_room, without_slots = workers - self._most_of(shape), self._without_slots(shape, workers)
+            lacking = self._lacking[minimum] = _Lacking(counts, without_room, without_slots)
         return lacking
 
-    def _lacking_slots(self, shape: WorkerShape, workers: int) -> int:
-        """Of so many workers of the shape, how many lack slots, whatever CPUs and memory they need."""
+    def _without_slots(self, shape: WorkerShape, workers: int) -> int:
+        """How many of these workers lack slots, whatever CPUs and memory they need."""
         self._follow()
         return workers - self._most_of(replace(shape, cpus=0.0, memory_mib=0))
 

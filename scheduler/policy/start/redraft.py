@@ -13,8 +13,10 @@ from scheduler.policy.capacity.resources import NOTHING, Amount, Rows, add, leas
 from scheduler.policy.draft import Draft
 from scheduler.policy.snapshot.snapshot import Snapshot
 
-#: Number of drafts made until no backfilled job is preempted at once; none is made anew after so many seconds.
-DRAFTS_MAX, REDRAFT_SECONDS_MAX = 4, 1.0
+#: Number of drafts made until no backfilled job is preempted at once.
+DRAFTS_MAX = 4
+#: A plan that has taken longer is not drafted anew.
+REDRAFT_SECONDS_MAX = 1.0
 #: Amounts by priority and position of the backfilled jobs.
 Gains = dict[tuple[int, int], Amount]
 

@@ -38,7 +38,7 @@ _ACTIVE, _EXPORT = _at("active"), _at("export")
 #: Columns in which the waiting jobs of a sweep differ. Of what all others hold, many jobs share each combination.
 _OWN_NAMES = ("id", "nonce", "version", "submitted_at", "queued_at", "name", "client_key", "launch", "revision")
 _OWN = itemgetter(*map(_at, _OWN_NAMES))
-_NONCE_OF = itemgetter(_at("nonce"))
+_NONCE_AT = _at("nonce")
 _OTHERS = itemgetter(*(_at(each.name) for each in jobs.columns if each.name not in _OWN_NAMES))
 _check_own = RowCheck(jobs.columns[name] for name in _OWN_NAMES)
 
@@ -75,7 +75,7 @@ def _read(
     blamed = aside.jobs.get(row[0])
     if blamed is not None or not sound:
         check_row(jobs, row)
-        if not _NONCE.fullmatch(_NONCE_OF(row) or ""):
+        if not _has_nonce(row):
             raise BrokenColumn("nonce: must be empty, or digits and letters as it was made")
     if blamed is not None:  # its own columns are told of first
         raise BrokenColumn(blamed)
@@ -84,8 +84,12 @@ def _read(
 
 def _own_columns_are_sound(rows: Sequence[Sequence[Any]]) -> bool:
     """Whether the columns in which jobs differ hold what they may in all of these rows; quicker than one by one."""
-    nonces = map(_NONCE_OF, rows)
-    return _check_own.all_fit([*map(_OWN, rows)]) and all(_NONCE.fullmatch(nonce or "") for nonce in nonces)
+    return _check_own.all_fit([*map(_OWN, rows)]) and all(map(_has_nonce, rows))
+
+
+def _has_nonce(row: Sequence[Any]) -> bool:
+    """Whether its nonce is one, or there is none."""
+    return _NONCE.fullmatch(row[_NONCE_AT] or "") is not None
 
 
 def check_spec(spec: JobSpec) -> None:
