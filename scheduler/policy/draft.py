@@ -250,10 +250,6 @@ class Draft:
         """Waiting jobs with held capacity of the queue with this account."""
         return self._holders[own].values() if own in self._holders else ()
 
-    def held_below_in(self, own: str, importance: float) -> Iterator[Job]:
-        """Of `holders_in`, those that a job of this effective priority might be more important than."""
-        return (job for job in self.holders_in(own) if self.order.ages or job.priority < importance)
-
     def active_in(self, own: str) -> Sequence[Job]:
         """Active jobs of the queue with this account."""
         return self._active.get(own, ())

@@ -12,11 +12,11 @@ from scheduler.model.shape import WorkerShape
 from scheduler.model.worker import LeaveReason
 from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.lanes import LaneTable
-from scheduler.policy.preempt.losses import Losses
+from scheduler.policy.preempt.losses import Bound, Losses
 from scheduler.policy.preempt.victims import Victims
-from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.snapshot import Snapshot
+from scheduler.policy.snapshot.standing import counts_of
 from tests.policy.drawn_queues import queued_clusters
 from tests.policy.test_turns import decisions
 from tests.policy.worlds import Cluster
@@ -25,21 +25,23 @@ from tests.policy.worlds import Cluster
 @given(queued_clusters())
 def test_plans_are_those_made_by_looking_for_victims_everywhere(c: Cluster) -> None:
     world, made = c.world(), c.plan()
-    with patch.object(Losses, "enough", lambda *_: True):
+    with patch.object(Bound, "enough", lambda *_: True):
         assert decisions(c.plan()) == decisions(made), world
 
 
 @given(queued_clusters())
 def test_bounds_follow_what_a_draft_changes(c: Cluster) -> None:
-    enough = Losses.enough
+    bound = Losses.bound
 
-    def followed(losses: Losses, lane: Lane, counts: Counts, importance: float, workers: int) -> bool:
-        found, draft, shares = enough(losses, lane, counts, importance, workers), losses._draft, losses._shares
-        now = Losses(draft, shares, LaneTable(draft.victim_table, draft.usages, shares))
-        assert found or not enough(now, lane, counts, importance, workers), "what has changed leaves more than thought"
+    def followed(losses: Losses, lane: Lane) -> Bound:
+        found, draft, shares = bound(losses, lane), losses._draft, losses._shares
+        now = bound(Losses(draft, shares, LaneTable(draft.victim_table, draft.usages, shares)), lane)
+        for job in (job for job in draft.world.queued.values() if draft.lane(job) is lane):
+            needed = counts_of(shares.standing, job, job.min_workers), draft.order.effective(job)
+            assert found.enough(*needed) or not now.enough(*needed), "what has changed leaves more than thought"
         return found
 
-    with patch.object(Losses, "enough", followed):
+    with patch.object(Losses, "bound", followed):
         c.plan()
 
 
@@ -63,7 +65,7 @@ def most_for(c: Cluster, number: int, *, typed: bool = False) -> int:
 def most_in(draft: Draft, losses: Losses, number: int, *, typed: bool = False) -> int:
     job = draft.world.queued[JobId(number)]
     counts = ((slots,) * (1 + typed) for slots in range(1, MOST + 1))
-    return max((each[0] for each in counts if losses.enough(draft.lane(job), each, job.priority)), default=0)
+    return max((each[0] for each in counts if losses.bound(draft.lane(job)).enough(each, job.priority)), default=0)
 
 
 def borrowed(settings: PolicySettings | None = None, workers: int | tuple[int, int] = (2, 8)) -> Cluster:
@@ -125,7 +127,7 @@ def test_reservations_of_less_important_jobs_of_its_queue_may_be_taken_over(prio
 def test_each_worker_for_which_there_is_no_room_takes_a_slot_of_somebody() -> None:
     draft, losses = drafted(borrowed())
     job = draft.world.queued[JobId(2)]
-    assert [losses.enough(draft.lane(job), (2,), 0, workers) for workers in (0, 3, 4)] == [True, True, False]
+    assert [losses.bound(draft.lane(job)).enough((2,), 0, workers) for workers in (0, 3, 4)] == [True, True, False]
 
 
 def test_where_bounds_are_not_known_victims_are_looked_for() -> None:
@@ -198,7 +200,7 @@ def test_jobs_of_a_type_give_up_slots_for_jobs_of_any_type_and_of_theirs() -> No
     own.running(3, on={"b": 4}, workers=4, gpu_type="L4", queue="right")
     draft, losses = drafted(own)
     lane = draft.lane(draft.world.queued[JobId(2)])
-    assert [losses.enough(lane, (slots, 0), 9) for slots in (4, 5)] == [True, False]
+    assert [losses.bound(lane).enough((slots, 0), 9) for slots in (4, 5)] == [True, False]
 
 
 def test_a_queue_within_its_guarantee_of_a_type_always_looks_for_victims() -> None:

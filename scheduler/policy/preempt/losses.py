@@ -7,12 +7,13 @@ entitled to, as takings never go below that, and by workers above minimums, unle
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
+from scheduler.model.job import Job
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.pools import reserved, slots_to_start
 from scheduler.policy.draft import Draft
@@ -35,6 +36,60 @@ class _Reach(NamedTuple):
     others: list[tuple[float, list[int]]]
 
 
+class _Running(NamedTuple):
+    """Running jobs of one queue."""
+
+    #: Lowest first.
+    priorities: Sequence[int]
+    #: Sums of their slots in this order, and of those that they have above their minimums, from none of them on.
+    slots: Sequence[int]
+    above: Sequence[int]
+
+    def below(self, importance: float) -> int:
+        """Slots of those that are less important, and slots of equals above their minimums."""
+        less, equal = bisect_left(self.priorities, importance), bisect_right(self.priorities, importance)
+        return self.slots[less] + self.above[equal] - self.above[less]
+
+
+_NOBODY = _Running((), (0,), (0,))
+
+
+class Bound(NamedTuple):
+    """An upper bound on slots for jobs of one lane, which holds until the draft changes."""
+
+    draft: Draft
+    #: None: slots are shared, and there is no bound.
+    reach: _Reach | None
+    #: Running jobs of its queue, by kind.
+    own: Sequence[_Running]
+    #: Waiting jobs of its queue for which something is reserved.
+    holders: Sequence[Job]
+    #: Slots that are free or being freed, by kind.
+    free: Sequence[int]
+
+    def enough(self, counts: Counts, importance: float, workers: int = 0) -> bool:
+        """Whether there might be these slots, by kind, for a job of the lane, once all that may be taken is.
+
+        `importance`: its effective priority; `workers`: how many of its workers lack slots on a node, each of which
+        takes one slot at least. Always, where it may stop jobs for a guarantee, or slots are shared.
+        """
+        if self.reach is None:
+            return True
+        guaranteed, kind, needed = self.reach.guaranteed, kind_of(counts), counts[0]
+        if guaranteed and any(slots and slots <= most for slots, most in zip(counts, guaranteed, strict=True)):
+            return True
+        lost = self.own[kind].slots[-1] if self.draft.order.ages else self.own[kind].below(importance)
+        lost += sum(slots[kind] for most, slots in self.reach.others if needed <= most)
+        lost += sum(map(slots_to_start, self.holders_below(importance)))
+        return workers <= lost and needed <= self.free[kind] + lost
+
+    def holders_below(self, importance: float) -> Sequence[Job]:
+        """Of the waiting jobs with a reservation, those that a job of this priority might be more important than."""
+        if not self.holders or self.draft.order.ages:
+            return self.holders
+        return [job for job in self.holders if job.priority < importance]
+
+
 class Losses:
     """Upper bounds on slots that jobs of a draft could lose, by account and kind."""
 
@@ -43,9 +98,8 @@ class Losses:
         self._shares = shares
         self._kinds = range(len(shares.tree.kinds))
         self._changes = shares.changes()
-        #: By own account of a lane and kind: priorities of its jobs, lowest first, sums of their slots, and of those
-        #: that they have above their minimums.
-        self._own: dict[tuple[str, int], tuple[list[int], list[int], list[int]]] = {}
+        #: By own account of a lane and kind.
+        self._own: dict[tuple[str, int], _Running] = {}
         #: The account around each.
         self._above: dict[str, str] = {}
         #: Slots that those directly inside an account could lose, and what it could lose itself.
@@ -60,30 +114,19 @@ class Losses:
         self._add_reserved()
         self._bound_all(self._above)
 
-    def enough(self, lane: Lane, counts: Counts, importance: float, workers: int = 0) -> bool:
-        """Whether there might be these slots, by kind, for a job of this lane, once all that may be taken is.
-
-        `importance`: its effective priority; `workers`: how many of its workers lack slots on a node, each of which
-        takes one slot at least. Always, where it may stop jobs for a guarantee, or slots are shared.
-        """
-        if self._draft.ledger.oversold:
-            return True
-        reach, kind = self._reach_of(lane), kind_of(counts)
-        if reach.guaranteed and any(
-            slots and slots <= most for slots, most in zip(counts, reach.guaranteed, strict=True)
-        ):
-            return True
-        lost = self._own_slots(lane.own, kind, importance)
-        lost += sum(map(slots_to_start, self._draft.held_below_in(lane.own, importance)))
-        lost += sum(slots[kind] for most, slots in reach.others if counts[0] <= most)
-        return workers <= lost and counts[0] <= self._free_soon(kind) + lost
+    def bound(self, lane: Lane) -> "Bound":
+        """What may be taken for jobs of this lane, as the draft stands."""
+        draft = self._draft
+        reach = None if draft.ledger.oversold else self._reach_of(lane)
+        own = [self._own.get((lane.own, kind), _NOBODY) for kind in self._kinds]
+        return Bound(draft, reach, own, tuple(draft.holders_in(lane.own)), self._free_soon())
 
     def least_important_in(self, own: str) -> float:
         """The effective priority below which a job takes nothing of its queue; infinite: it never does."""
         if self._draft.ledger.oversold or self._draft.order.ages:
             return -math.inf
         known = self._own.get((own, 0))
-        return math.inf if known is None else known[0][0]
+        return math.inf if known is None else known.priorities[0]
 
     def any_of_others(self, lane: Lane) -> bool:
         """Whether other queues might give up anything for a job of this lane."""
@@ -121,26 +164,15 @@ class Losses:
                 around[kind] += most[kind] - (before[kind] if before is not None else 0)
             self._most[account] = most
 
-    def _own_slots(self, own: str, kind: int, importance: float) -> int:
-        """Slots of jobs of the queue that are less important, and those that equals have above their minimums.
-
-        Where jobs age, all slots of all of them.
-        """
-        priorities, slots, above = self._own.get((own, kind), ((), [0], [0]))
-        if self._draft.order.ages:
-            return slots[-1]
-        less, equal = bisect_left(priorities, importance), bisect_right(priorities, importance)
-        return slots[less] + above[equal] - above[less]
-
-    def _free_soon(self, kind: int) -> int:
-        """Free slots, and those that are being freed."""
+    def _free_soon(self) -> list[int]:
+        """Free slots, and those that are being freed, by kind."""
         ledger = self._draft.ledger
         if self._read != len(ledger.log):
             self._read = len(ledger.log)
             slots = np.maximum(ledger.rows_at(slice(0, ledger.own), View.SOON)[:, 0], 0)
             by_kind = np.bincount(self._shares.standing.kinds, slots, len(self._kinds))
             self._free = [int(slots.sum()), *map(int, by_kind[1:])]
-        return self._free[kind]
+        return self._free
 
     def _add_running(self, by_lane: LaneTable) -> None:
         """Add what running jobs could lose."""
@@ -158,7 +190,7 @@ class Losses:
         for key, jobs in of_own.items():
             priorities, *sums = zip(*sorted(jobs), strict=True)
             all_sums, above_sums = (list(accumulate(each, initial=0)) for each in sums)
-            self._own[key] = list(priorities), all_sums, above_sums
+            self._own[key] = _Running(list(priorities), all_sums, above_sums)
 
     def _add_reserved(self) -> None:
         """Add what waiting jobs could lose that had it before this draft."""

@@ -7,7 +7,7 @@ where the first fails, all behind it fail, and all that are left waiting in a cl
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
@@ -78,6 +78,8 @@ class JobClass:
 
     def unexplained(self) -> list[list[JobId]]:
         """Jobs, by id, that no pass has looked at."""
+        if UNEXPLAINED.isdisjoint(reason for reason, _ in self._carrying):
+            return []
         return self._carriers(key for key in self._carrying if key[0] in UNEXPLAINED)
 
     def explained_otherwise(self, said: Waiting) -> list[list[JobId]]:
@@ -130,8 +132,10 @@ class JobClass:
             del self._carrying[carried]
 
 
-#: Tells of a job class, and the effective priority of the first of its jobs, whether any of these might start.
-Judge = Callable[[JobClass, float], bool]
+#: Tells whether any of the jobs that need this minimum, and have at most this effective priority, might start.
+Judge = Callable[[Minimum, float], bool]
+#: The next job of a class: its rank and its index; or, without a class, a job that is looked at alone.
+Head = tuple[Rank, int, JobClass | None]
 
 
 class Demand(NamedTuple):
@@ -144,11 +148,24 @@ class Demand(NamedTuple):
 
 
 class LaneJobs:
-    """Waiting jobs of one lane by class, and what they want, which is kept until one of them changes."""
+    """Waiting jobs of one lane by class, and what follows from them, which is kept until one of them changes."""
 
     def __init__(self) -> None:
         self.job_classes: dict[JobClassKey, JobClass] = {}
         self.demand: Demand | None = None
+        self._heads: list[Head] = []
+
+    @property
+    def heads(self) -> Sequence[Head]:
+        """The first job of each class, in order."""
+        if not self._heads:
+            self._heads = sorted((each.ranks[0], 0, each) for each in self.job_classes.values())
+        return self._heads
+
+    def change(self) -> None:
+        """One of the jobs is about to change."""
+        self.demand = None
+        self._heads = []
 
 
 def not_carried(world: World, waiting: Mapping[JobId, Waiting]) -> dict[JobId, Waiting]:
@@ -190,6 +207,11 @@ class WaitingJobs:
     @property
     def job_classes(self) -> Iterator[JobClass]:
         return (job_class for lane in self.lanes.values() for job_class in lane.job_classes.values())
+
+    @property
+    def minimums(self) -> Iterable[Minimum]:
+        """What the jobs of all classes need."""
+        return self._minimums.values()
 
     def advance(self, order: Order) -> None:
         """Advance to the time of `order`: pauses may be over."""
@@ -253,7 +275,7 @@ class WaitingJobs:
         lane = self.lanes.get(kind[0])
         if lane is None:
             lane = self.lanes[kind[0]] = LaneJobs()
-        lane.demand = None
+        lane.change()
         job_class = lane.job_classes.get(kind)
         if job_class is None:
             job_class = lane.job_classes[kind] = JobClass(kind, self._minimum(*kind[1:3]))

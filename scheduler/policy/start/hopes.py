@@ -14,7 +14,7 @@ from scheduler.policy.preempt.victims import Victims
 from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import TOP, Lane
 from scheduler.policy.snapshot.standing import counts_of
-from scheduler.policy.snapshot.waiting_jobs import JobClass, Judge, Minimum
+from scheduler.policy.snapshot.waiting_jobs import Judge, Minimum
 
 
 def always(*_: object) -> bool:
@@ -45,28 +45,24 @@ class Hopes:
 
     def judge(self, lane: Lane) -> Judge:
         """What tells, as the draft stands, whether jobs of a class of the lane might find room, or take it."""
-        if lane is TOP:
+        losses = self._losses
+        if lane is TOP or losses is None:
             return always
         self._follow()
-        least = self._least_that_takes(lane)
-        return lambda job_class, importance: (
-            self._lacking_of(job_class.minimum).without_room <= 0
-            or (importance >= least and self._may_take(job_class, importance))
-        )
+        bound, may_take = losses.bound(lane), self._draft.may_take
+        least = -math.inf if bound.holders or losses.any_of_others(lane) else losses.least_important_in(lane.own)
 
-    def _least_that_takes(self, lane: Lane) -> float:
-        """The effective priority below which no job of the lane takes anything."""
-        losses = self._losses
-        if losses is None or self._draft.holders_in(lane.own) or losses.any_of_others(lane):
-            return -math.inf
-        return losses.least_important_in(lane.own)
+        def has_hope(minimum: Minimum, importance: float) -> bool:
+            lacking = self._lacking_of(minimum)
+            if lacking.without_room <= 0:
+                return True
+            if importance < least:
+                return False
+            if bound.holders_below(importance):
+                return True
+            return bound.enough(lacking.counts, importance, lacking.without_slots) and may_take()
 
-    def _may_take(self, job_class: JobClass, importance: float) -> bool:
-        """Whether others might give up enough for the first job of the class, which has this effective priority."""
-        lane, draft, lacking = job_class.lane, self._draft, self._lacking_of(job_class.minimum)
-        if any(draft.held_below_in(lane.own, importance)):
-            return True
-        return self._enough(lane, lacking.counts, importance, lacking.without_slots) and draft.may_take()
+        return has_hope
 
     def in_others(self, lane: Lane) -> bool:
         """Whether jobs of the lane might take anything from other queues."""
@@ -79,7 +75,9 @@ class Hopes:
             return True
         counts = counts_of(shares.standing, job, job.min_workers)
         lacking = self._without_slots(job.shape, job.min_workers)
-        return self._enough(lane, counts, self._draft.order.effective(job), lacking)
+        return self._losses is None or self._losses.bound(lane).enough(
+            counts, self._draft.order.effective(job), lacking
+        )
 
     def in_takings_to_grow(self, job: Job, shape: WorkerShape) -> bool:
         """Whether other queues might give up enough for one more worker of this shape of the running job."""
@@ -87,10 +85,8 @@ class Hopes:
         if shares is None:
             return False
         counts = shares.standing.typed(shape.gpu_type, shape.slots)
-        return self._enough(self._draft.lane(job), counts, -math.inf, self._without_slots(shape, 1))
-
-    def _enough(self, lane: Lane, counts: Counts, importance: float, lacking: int) -> bool:
-        return self._losses is None or self._losses.enough(lane, counts, importance, lacking)
+        lacking = self._without_slots(shape, 1)
+        return self._losses is None or self._losses.bound(self._draft.lane(job)).enough(counts, -math.inf, lacking)
 
     @cached_property
     def _losses(self) -> Losses | None:

@@ -11,11 +11,8 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.queues.turns import Turn, Turns
 from scheduler.policy.snapshot.order import Rank
-from scheduler.policy.snapshot.waiting_jobs import JobClass, Judge
+from scheduler.policy.snapshot.waiting_jobs import Head, JobClass, Judge
 from scheduler.policy.start.parked import Parked
-
-#: The rank of the next job, its index in its job class, and the class; None where the job is looked at alone.
-Head = tuple[Rank, int, JobClass | None]
 
 
 class Line:
@@ -51,10 +48,10 @@ class Line:
             self._hopeful.discard(queue)
         return head
 
-    def line_up(self, heads: Iterable[tuple[Lane, Head]]) -> None:
-        """Put the first jobs of all in line, each with its lane."""
-        for lane, head in heads:
-            self._heads[lane.own].append(head)
+    def line_up(self, first: Iterable[tuple[Lane, Iterable[Head]]]) -> None:
+        """Put the first jobs of lanes in line."""
+        for lane, heads in first:
+            self._heads[lane.own] += heads
         for each in self._heads.values():
             heapq.heapify(each)
             self._put_in_turn(each)
@@ -93,7 +90,7 @@ class Line:
         kept, judges = list[Head](), cache(self._judge)
         for head in heads:
             rank, k, job_class = head
-            if job_class is None or judges(job_class.lane)(job_class, -rank[0]):
+            if job_class is None or judges(job_class.lane)(job_class.minimum, -rank[0]):
                 kept.append(head)
             else:
                 self.park(job_class, k)

@@ -72,7 +72,7 @@ class Parked:
         kept, parked = [], self._by_lane.get(lane, [])
         for each in parked:
             job_class, k = each
-            if judge(job_class, -job_class.ranks[k][0]):
+            if judge(job_class.minimum, -job_class.ranks[k][0]):
                 yield each
             else:
                 kept.append(each)
@@ -105,5 +105,5 @@ class Parked:
 
 
 def _of_use(suits: Callable[[Minimum], bool], judge: Judge) -> Judge:
-    """The judge of classes to which some nodes are of use."""
-    return lambda job_class, importance: suits(job_class.minimum) and judge(job_class, importance)
+    """The judge of jobs to which some nodes are of use."""
+    return lambda minimum, importance: suits(minimum) and judge(minimum, importance)

@@ -9,9 +9,8 @@ job is.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cache
 
 from scheduler.model.job import Job
 from scheduler.model.job_state import WaitReason
@@ -27,12 +26,12 @@ from scheduler.policy.queues.tree import Lane
 from scheduler.policy.queues.turns import Turn
 from scheduler.policy.snapshot.order import Rank
 from scheduler.policy.snapshot.taking import Taking
-from scheduler.policy.snapshot.waiting_jobs import JobClass, Judge, Minimum
+from scheduler.policy.snapshot.waiting_jobs import Head, JobClass, Judge, Minimum
 from scheduler.policy.start.backfill import HeadReservation, held_by_less_important, promise
 from scheduler.policy.start.backfill_limit import BackfillLimit
 from scheduler.policy.start.failed_attempts import Failures
 from scheduler.policy.start.hopes import Hopes, always
-from scheduler.policy.start.line import Head, Line
+from scheduler.policy.start.line import Line
 from scheduler.policy.start.overbooked import drop_overbooked
 from scheduler.policy.start.queue_rules import QueueRules
 from scheduler.policy.start.redraft import BackfillGains
@@ -56,8 +55,8 @@ class Starts:
         #: Of the jobs in the blocked job's queue that only this one may have kept from starting: that of the highest
         #: priority.
         self.kept_back: Job | None = None
-        #: Job classes that cannot start whatever is free.
-        self._impossible: dict[JobClass, WaitReason] = {}
+        #: Why jobs with these minimums cannot start whatever is free.
+        self._impossible = self._find_impossible()
         self.victims = Victims(draft)
         self._rules = QueueRules(draft)
         self.hopes = Hopes(draft, self.victims)
@@ -108,18 +107,22 @@ class Starts:
             return always
         return self.hopes.judge(lane)
 
-    def _first_heads(self) -> Iterator[tuple[Lane, Head]]:
+    def _find_impossible(self) -> dict[Minimum, WaitReason]:
+        feasible, minimums = self.draft.places.feasible, self.draft.snapshot.waiting_jobs.minimums
+        each = ((minimum, feasible(minimum.shape).impossible(minimum.workers)) for minimum in minimums)
+        return {minimum: reason for minimum, reason in each if reason is not None}
+
+    def _first_heads(self) -> Iterator[tuple[Lane, Iterable[Head]]]:
         """Jobs that are looked at alone, and the first of each class that may start at all."""
-        draft = self.draft
-        for job in draft.snapshot.waiting_jobs.singles.values():
-            yield draft.lane(job), (self._rank(job), 0, None)
-        why_impossible = cache(lambda minimum: draft.places.feasible(minimum.shape).impossible(minimum.workers))
-        for each in draft.snapshot.waiting_jobs.job_classes:
-            reason = why_impossible(each.minimum)
-            if reason is None:
-                yield each.lane, (each.ranks[0], 0, each)
-            else:
-                self._impossible[each] = reason
+        waiting_jobs, impossible = self.draft.snapshot.waiting_jobs, self._impossible
+        for job in waiting_jobs.singles.values():
+            yield self.draft.lane(job), [(self._rank(job), 0, None)]
+        for lane, jobs in waiting_jobs.lanes.items():
+            heads = jobs.heads
+            if impossible:
+                heads = [head for head in heads if head[2] is not None and head[2].minimum not in impossible]
+            if heads:
+                yield lane, heads
 
     def explain(self) -> None:
         """Give every job that this pass left waiting its reason, judged by what the finished draft leaves."""
@@ -129,7 +132,7 @@ class Starts:
             left_by_limits = self._rules.left(lane)
 
             def never(job_class: JobClass) -> WaitReason | None:
-                reason = self._impossible.get(job_class)
+                reason = self._impossible.get(job_class.minimum)
                 if reason is not None or (job_class.preemptible and job_class.minimum.slots <= left_by_limits):
                     return reason
                 return self._rules.why_not(self._member(job_class, 0))
