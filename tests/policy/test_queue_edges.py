@@ -282,3 +282,27 @@ def test_nothing_is_taken_for_a_job_that_has_just_grown_and_cools_down() -> None
     grown = c.waiting(3, workers=(1, 8), priority=1, queue="").actions()
     assert Grow(JobId(2), (("a", 1),)) in grown
     assert not [action for action in grown if isinstance(action, Shrink) and action.for_job == 2]
+
+
+def test_what_a_queue_lacks_of_a_guarantee_of_a_type_is_not_given_to_a_guarantee_of_any_type() -> None:
+    """Otherwise the free slot would go to job 2, which holds less of its guarantee, and be taken back for job 1."""
+    c = Cluster().node("n", 8, gpu_type="y").queue("left", guarantee={"y": 5}).queue("right", guarantee=6)
+    c.running(1, {"n": 4}, workers=(4, 5), queue="left", gpu_type="y")
+    c.running(2, {"n": 3}, workers=(3, 11), queue="right", gpu_type="y")
+    assert [c.step(60).actions for _ in range(2)] == [(Grow(JobId(1), (("n", 1),)),), ()]
+
+
+def test_growth_inside_a_guarantee_of_a_type_comes_before_a_start_also_behind_growth_beyond_it() -> None:
+    """Job 3 grows first in its queue, which holds much; what job 1 would start with is taken for job 2 at once."""
+    c = Cluster().node("n", 2, gpu_type="x").node("m", 5, gpu_type="y").queue("lab", guarantee={"x": 2})
+    c.running(1, {"n": 1}, queue="").waiting(2, workers=(1, 2), queue="lab", gpu_type="x")
+    c.running(3, {"m": 2}, workers=(2, 6), queue="lab", gpu_type="y").settle()
+    assert running(c) == {1: 1, 2: 2, 3: 4}
+
+
+def test_growth_inside_a_guarantee_of_a_type_comes_before_that_of_others_also_behind_growth_beyond_it() -> None:
+    """Job 3 grows first in its queue, which holds much; what job 1 would grow by is taken for job 2 at once."""
+    c = Cluster().node("n", 7, gpu_type="x").node("m", 8, gpu_type="y").queue("lab", guarantee={"x": 4}, limit={"y": 3})
+    c.running(1, {"n": 3}, workers=(2, 4)).running(2, {"n": 3}, workers=(3, 4), priority=2, queue="lab", gpu_type="x")
+    c.running(3, {"m": 3}, workers=(3, 4), priority=3, queue="lab", gpu_type="y").settle()
+    assert running(c) == {1: 3, 2: 4, 3: 3}

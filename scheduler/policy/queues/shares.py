@@ -159,14 +159,15 @@ class Shares:
         """The place of the account among its siblings, smaller first: what it holds of its entitlement, and its usage.
 
         Below zero where what is asked for in it, as `Standing.asked` says, is inside a guarantee: what a guarantee
-        would take back at once must not be given to others first, who would be stopped again.
+        would take back at once must not be given to others first, who would be stopped again. That of a GPU type takes
+        from whoever holds the type, also inside a guarantee of any: it comes before these.
         """
-        lacks = math.inf
+        lacks = 0.0
         for k, guaranteed in self._guaranteed.get(account, ()):
             held = self.held(account)[k]
             if asked[k] and held + asked[k] <= guaranteed + _EPSILON:
-                lacks = min(lacks, held / guaranteed)
-        return (lacks - 1.0 if lacks < math.inf else self.part(account), self.standing.used.get(account, 0.0))
+                lacks = min(lacks, held / guaranteed - (2.0 if k else 1.0))
+        return (lacks or self.part(account), self.standing.used.get(account, 0.0))
 
     def oldest(self, own: str) -> int:
         """The smallest number of a job that waits in the queue with this account; 0: none does."""

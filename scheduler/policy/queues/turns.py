@@ -21,7 +21,9 @@ class _Account:
     name: str
     above: "_Account | None"
     depth: int = 0
-    #: What the next to be served in it asks for; see `Standing.asked`.
+    #: What may be asked for next in it, see `Standing.asked`, the most important first; of a queue alone.
+    choices: tuple[Counts, ...] = ()
+    #: What the next to be served in it asks for: the choice by which it has its turn.
     asked: Counts = ()
     #: Where it stands among its siblings; None: nothing is left in it.
     turn: Turn | None = None
@@ -44,13 +46,20 @@ class Turns:
         self._stale: set[_Account] = set()
         self._first: tuple[Turn, str] | None = None
 
-    def put(self, lane: Lane, asked: Counts) -> None:
-        """The next job to be served of the lane asks for this; see `Standing.asked`."""
+    def put(self, lane: Lane, *choices: Counts) -> None:
+        """The next job to be served of the lane asks for one of these, see `Standing.asked`; the most important first.
+
+        It is the one which has the first turn, so that what is inside a guarantee does not wait for what is not.
+        """
         account = self._accounts.get(lane.own) or self._account(lane)
-        if lane.own not in self._queues or account.asked != asked:
+        if lane.own not in self._queues or account.choices != choices:
             self._queues.add(lane.own)
-            account.asked = asked
+            account.choices = choices
             self._stale.add(account)
+
+    def asked(self, own: str) -> Counts:
+        """What the next job to be served of the queue with this account asks for, once `first` gave the queue."""
+        return self._accounts[own].asked
 
     def remove(self, own: str) -> None:
         """No job of the queue with this account is left to be served."""
@@ -107,7 +116,15 @@ class Turns:
     def _turn(self, account: _Account) -> Turn | None:
         shares, name = self._shares, account.name
         if name in self._queues:
-            return FIRST if shares is None or not name else ((shares.place(name, account.asked),), shares.oldest(name))
+            account.asked = account.choices[0]
+            if shares is None or not name:
+                return FIRST
+            place = shares.place(name, account.asked)
+            for asked in account.choices[1:]:
+                other = shares.place(name, asked)
+                if other < place:
+                    account.asked, place = asked, other
+            return (place,), shares.oldest(name)
         inner = self._first_in(account)
         if inner is None or shares is None:
             return None

@@ -5,18 +5,21 @@ form a row: where nothing is open for one of them, the rest of the row is skippe
 """
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from scheduler.model.ids import JobId
 from scheduler.model.job import Job
+from scheduler.model.shape import WorkerShape
 from scheduler.policy.capacity.ledger import View
 from scheduler.policy.capacity.placement import Fits, NodeCounts
 from scheduler.policy.capacity.pools import Group, group_of
 from scheduler.policy.capacity.resources import Headroom
 from scheduler.policy.draft import Draft
 from scheduler.policy.estimate.marginal_gain import MarginalGain
+from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.queues.turns import Turn, Turns
 from scheduler.policy.snapshot.peers import GrowthRank, Peers, growth_rank
@@ -58,12 +61,18 @@ class Row:
 Head = tuple[GrowthRank, Candidate | Row]
 
 
+#: Heads of a queue by what a worker of theirs asks for, as heaps.
+Heads = dict[Counts, list[Head]]
+
+
 #: Finds room for one more worker of a running job at the cost of other queues, and tells whether there is any.
 Claimed = Callable[[Job, Group, Headroom | None, float | None], bool]
 
 
 class GrowthRound:
-    """Hands out open slots one worker at a time, by rank; queues take turns.
+    """Hands out open slots one worker at a time; queues take turns, and in one those go first that have its turn.
+
+    Of those that ask for what has the same turn, such as all that is beyond guarantees, the first by rank does.
 
     A queue's jobs are looked at when its turn comes first, so that jobs which start by then take part.
     """
@@ -78,13 +87,15 @@ class GrowthRound:
         #: By queue: running jobs, jobs that start, and who is to be served, once its turn has come.
         self._peers: dict[str, list[Peers]] = {}
         self._newcomers: dict[str, list[Job]] = {}
-        self._heads: dict[str, list[Head]] = {}
+        self._heads: dict[str, Heads] = {}
+        #: By queue whose turn has not come yet: what workers of its jobs ask for.
+        self._asked: defaultdict[str, dict[Counts, None]] = defaultdict(dict)
         self._turns = Turns(draft.shares)
         self._gained: dict[JobId, Candidate] = {}
         for peers in draft.snapshot.peers:
             self._peers.setdefault(peers.lane.own, []).append(peers)
             if peers.growers:
-                self._turns.put(peers.lane, draft.asked(peers.shape, peers.shape.slots))
+                self._line_up(peers.lane, self._asks(peers.group, peers.shape))
 
     @property
     def _head_reservation(self) -> HeadReservation | None:
@@ -105,11 +116,15 @@ class GrowthRound:
         if heads is None:
             heads = self._heads[queue] = self._all_heads(queue)
         else:
-            _, head = heapq.heappop(heads)
+            asked = self._turns.asked(queue)
+            alike = heads[asked]
+            _, head = heapq.heappop(alike)
             if isinstance(head, Candidate):
-                self._serve(head, heads)
+                self._serve(head, alike)
             else:
-                self._serve_next(head, heads)
+                self._serve_next(head, alike)
+            if not alike:
+                del heads[asked]
         if heads:
             self._put_in_turn(heads)
         else:
@@ -130,28 +145,42 @@ class GrowthRound:
             queue = draft.lane(job).own
             self._newcomers.setdefault(queue, []).append(job)
             if queue not in self._heads:
-                self._turns.put(draft.lane(job), draft.asked(job.shape, job.shape.slots))
+                self._line_up(draft.lane(job), self._asks(self._group(job), job.shape))
             elif found := self._starting_heads([job]):
-                self._heads[queue] += found
-                heapq.heapify(self._heads[queue])
+                for head in found:
+                    self._add(self._heads[queue], head)
                 self._put_in_turn(self._heads[queue])
         self._seen = len(draft.starts)
 
-    def _put_in_turn(self, heads: list[Head]) -> None:
-        """Let the queue with these jobs take its turn by what a worker of the first of them needs."""
-        _, head = heads[0]
-        if isinstance(head, Candidate):
-            lane, shape = self._draft.lane(head.job), head.job.shape
-        else:
-            lane, shape = head.peers.lane, head.peers.shape
-        self._turns.put(lane, self._draft.asked(shape, shape.slots))
+    def _line_up(self, lane: Lane, asked: Counts) -> None:
+        """Let a queue whose jobs were not looked at yet take its turn also by this."""
+        self._asked[lane.own][asked] = None
+        self._turns.put(lane, *self._asked[lane.own])
 
-    def _all_heads(self, queue: str) -> list[Head]:
-        heads = self._starting_heads(self._newcomers.get(queue, ()))
+    def _asks(self, group: Group, shape: WorkerShape) -> Counts:
+        """What one more worker in this group asks for."""
+        shares = self._draft.shares
+        return () if shares is None else shares.standing.typed(group[1], shape.slots)
+
+    def _put_in_turn(self, heads: Heads) -> None:
+        """Let the queue with these jobs take its turn by what a worker of one of the first asks for."""
+        by_rank = sorted(heads, key=lambda asked: heads[asked][0]) if len(heads) > 1 else heads
+        _, head = next(iter(heads.values()))[0]
+        lane = self._draft.lane(head.job) if isinstance(head, Candidate) else head.peers.lane
+        self._turns.put(lane, *by_rank)
+
+    def _add(self, heads: Heads, head: Head) -> None:
+        of = head[1]
+        group, shape = (of.group, of.job.shape) if isinstance(of, Candidate) else (of.peers.group, of.peers.shape)
+        heapq.heappush(heads.setdefault(self._asks(group, shape), []), head)
+
+    def _all_heads(self, queue: str) -> Heads:
+        found, heads = self._starting_heads(self._newcomers.get(queue, ())), Heads()
         for peers in self.peers_in(queue):
             if peers.growers and self._open(peers):
-                heads.append((peers.growers[0], Row(peers)))
-        heapq.heapify(heads)
+                found.append((peers.growers[0], Row(peers)))
+        for head in found:
+            self._add(heads, head)
         return heads
 
     def _starting_heads(self, jobs: Iterable[Job]) -> list[Head]:
@@ -277,10 +306,13 @@ class GrowthRound:
     def _starting(self, job: Job) -> Candidate:
         draft = self._draft
         own = dict(draft.starts[job.id][0])
-        group = draft.places.feasible(job.shape).types[next(iter(own))]
-        headroom = self.headroom(job)
+        group, headroom = self._group(job), self.headroom(job)
         marginal_gain = MarginalGain(job, draft.now, draft.settings)
         return Candidate(job, marginal_gain, self._fits(job, headroom), headroom, group, own, sum(own.values()))
+
+    def _group(self, job: Job) -> Group:
+        """Where the job starts in this draft."""
+        return self._draft.places.feasible(job.shape).types[next(iter(self._draft.starts[job.id][0]))]
 
     def headroom(self, job: Job) -> Headroom | None:
         """The headroom that limits the job's growth; None if nothing does."""
