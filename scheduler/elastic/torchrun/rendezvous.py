@@ -8,14 +8,12 @@ import logging
 import math
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import NoReturn
 
-from torch._C._distributed_c10d import TCPStore
 from torch.distributed.elastic.rendezvous.api import (
     RendezvousHandler,
     RendezvousInfo,
@@ -33,6 +31,7 @@ from scheduler.elastic.membership.client import Standing
 from scheduler.elastic.membership.membership import Membership
 from scheduler.elastic.membership.quorum_runner import Agreement
 from scheduler.elastic.torchrun.generation import Round
+from scheduler.elastic.torchrun.served_stores import ServedStores
 
 _LOG = logging.getLogger("scheduler.elastic")
 _EXIT_FAILED = 1
@@ -82,8 +81,8 @@ class SchedulerRendezvous(RendezvousHandler):
         self._address = environment.own_address()
         self._token = environment.token
         self._meeting = Meeting(self._address, self._token)
-        #: serve this generation's agents and their processes, where this agent is its rank 0
-        self._served: tuple[Meeting, TCPStore] | None = None
+        #: of the list that is joined, where this agent is its rank 0
+        self._served = ServedStores(self._address, self._token)
         self._round: Round | None = None
         self._moving = False
         self._left = False
@@ -179,9 +178,9 @@ class SchedulerRendezvous(RendezvousHandler):
             place = meet(endpoint, self._token, membership, rank, 0, still_wanted, absence_reporter.note)
             with closing(place):
                 if rank == 0:
-                    agents, processes = self._served = (Meeting(self._address, self._token), _serve(self._address))
-                    place.set("store", agents.endpoint)
-                    place.set("processes", f"{self._address}:{processes.port}")
+                    agents, processes = self._served.of(membership)
+                    place.set("store", agents)
+                    place.set("processes", processes)
                 store = connect(place.get("store").decode(), self._token)
                 store.set(f"joined/{rank}", "1")
                 host, _, port = place.get("processes").decode().rpartition(":")
@@ -193,9 +192,7 @@ class SchedulerRendezvous(RendezvousHandler):
         """Nobody needs its connection to this generation's store any more, nor others this agent's store."""
         if self._round is not None:
             self._round.store.close()
-        if self._served is not None:
-            self._served[0].close()
-            self._served = None
+        self._served.close()
 
     def _wait_after_failure(self, failed: Round, absence_reporter: AbsenceReporter) -> None:
         """Returns once a newer list is there; ends this agent where it is the one to count."""
@@ -248,14 +245,6 @@ class SchedulerRendezvous(RendezvousHandler):
         """torchrun stops the processes on the way out."""
         self._left = True
         raise SystemExit(EXIT_DRAINED)
-
-
-def _serve(address: str) -> TCPStore:
-    """torch's own store, for processes that know of no other. It takes the keys of whoever reaches the address."""
-    # The socket is made here because the store by itself would listen on every interface.
-    listener = socket.create_server((address, 0))
-    port: int = listener.getsockname()[1]
-    return TCPStore(address, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
 
 
 def _end_with_processes() -> None:

@@ -47,7 +47,8 @@ class Parked:
 
     def look(self) -> None:
         """Note how things stand before the next job is looked at."""
-        self._changed()
+        if self._soon is not None:
+            self._changed()
 
     def with_hope(self) -> Iterator[tuple[JobClass, int]]:
         """Classes that are parked no more, as something opened for them since the last look."""
