@@ -4,6 +4,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from scheduler.clock import SystemClock
@@ -11,12 +12,13 @@ from scheduler.clusters.simulated.cluster import SimulatedCluster
 from scheduler.config import EngineSettings, Settings
 from scheduler.engine.apply.launch import LaunchContext
 from scheduler.engine.board import Board
-from scheduler.engine.loop import EngineLoop
+from scheduler.engine.loop import BURST_PAUSE_SECONDS, ERROR_PAUSE_SECONDS, EngineLoop, pause_after
 from scheduler.engine.state.reports import ReportBox
 from scheduler.engine.tick import Engine, TickReport
 from scheduler.engine.timing.steady_clock import SteadyClock
-from scheduler.model.ids import NodeName
-from scheduler.model.job import JobSpec
+from scheduler.model.ids import JobId, NodeName
+from scheduler.model.job import Job, JobSpec
+from scheduler.model.job_state import JobState
 from scheduler.model.observation import NodeObservation
 from scheduler.store.sqlstore import SqlStore
 
@@ -114,3 +116,24 @@ def test_time_that_is_set_back_does_not_put_off_the_next_tick(tmp_path: Path) ->
     with _running(tmp_path, 0.1, clock, set_back) as (_, _, reports):
         for _ in range(3):
             reports.get(timeout=WAIT_SECONDS)
+
+
+def _job(number: int, state: JobState) -> Job:
+    return replace(Job(JobId(number), JobSpec("j", ("true",)), 0, 1, 1, 0.0, 0.0), state=state)
+
+
+def test_ticks_that_only_queue_jobs_come_less_often_until_one_changes_anything_else() -> None:
+    queued = TickReport(at=0.0, changed=(_job(1, JobState.QUEUED),))
+    mixed = TickReport(at=0.0, changed=(_job(1, JobState.QUEUED), _job(2, JobState.STARTING)))
+    pauses = [0.01]
+    for _ in range(4):
+        pauses.append(pause_after(queued, pauses[-1], 0.01))
+    assert pauses == [0.01, 0.02, 0.04, BURST_PAUSE_SECONDS, BURST_PAUSE_SECONDS]
+    assert pause_after(mixed, BURST_PAUSE_SECONDS, 0.01) == 0.01
+    assert pause_after(TickReport(at=0.0), BURST_PAUSE_SECONDS, 0.01) == 0.01
+
+
+def test_a_pause_is_never_shorter_than_the_gap_and_errors_have_their_own() -> None:
+    queued = TickReport(at=0.0, changed=(_job(1, JobState.QUEUED),))
+    assert pause_after(queued, 0.0, 0.5) == 0.5
+    assert pause_after(TickReport(at=0.0, error="away"), 0.01, 0.01) == ERROR_PAUSE_SECONDS
