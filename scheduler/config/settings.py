@@ -131,7 +131,9 @@ class EngineSettings(Section):
 
     tick_interval_seconds: Seconds = Field(default=1.0, description="Longest time between two ticks.")
     tick_gap_seconds: Seconds = Field(
-        default=0.01, description="Shortest time between two ticks, so that one takes a burst of requests."
+        default=0.01,
+        description="Shortest time between two ticks, so that one takes a burst of requests. It doubles, up to 0.1 s, "
+        "while ticks only put jobs into the queue.",
     )
     decide_seconds_max: Duration = Field(
         default=4.0,

@@ -11,7 +11,7 @@ from scheduler.model.job_state import JobState
 #: Shortest pause after a tick that could not decide.
 ERROR_PAUSE_SECONDS = 0.2
 #: Longest of the pauses that double while ticks only put jobs into the queue.
-BURST_PAUSE_SECONDS = 0.05
+BURST_PAUSE_SECONDS = 0.1
 
 
 class EngineLoop:

@@ -126,9 +126,9 @@ def test_ticks_that_only_queue_jobs_come_less_often_until_one_changes_anything_e
     queued = TickReport(at=0.0, changed=(_job(1, JobState.QUEUED),))
     mixed = TickReport(at=0.0, changed=(_job(1, JobState.QUEUED), _job(2, JobState.STARTING)))
     pauses = [0.01]
-    for _ in range(4):
+    for _ in range(5):
         pauses.append(pause_after(queued, pauses[-1], 0.01))
-    assert pauses == [0.01, 0.02, 0.04, BURST_PAUSE_SECONDS, BURST_PAUSE_SECONDS]
+    assert pauses == [0.01, 0.02, 0.04, 0.08, BURST_PAUSE_SECONDS, BURST_PAUSE_SECONDS]
     assert pause_after(mixed, BURST_PAUSE_SECONDS, 0.01) == 0.01
     assert pause_after(TickReport(at=0.0), BURST_PAUSE_SECONDS, 0.01) == 0.01
 
