@@ -20,9 +20,7 @@ def test_all_who_join_a_list_meet_at_the_same_stores_however_often_rank_0_tries(
     agents, processes = served.of(listed(3))
     early = connect(agents, TOKEN)
     early.set("joined/1", "1")
-    assert served.of(listed(3, rendezvous="127.0.0.1:1")) == (agents, processes), (
-        "more is known of the same list"
-    )
+    assert served.of(listed(3, rendezvous="127.0.0.1:1")) == (agents, processes), "more is known of the same list"
     late = connect(agents, TOKEN)
     assert late.get("joined/1") == b"1"
     host, _, port = processes.rpartition(":")
