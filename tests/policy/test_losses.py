@@ -37,7 +37,7 @@ def test_bounds_follow_what_a_draft_changes(c: Cluster) -> None:
         found, draft, shares = bound(losses, lane), losses._draft, losses._shares
         now = bound(Losses(draft, shares, LaneTable(draft.victim_table, draft.usages, shares)), lane)
         for job in (job for job in draft.world.queued.values() if draft.lane(job) is lane):
-            needed = counts_of(shares.standing, job, job.min_workers), draft.order.effective(job)
+            needed = counts_of(shares.standing, job, job.min_workers), draft.order.effective(job), 0
             assert found.enough(*needed) or not now.enough(*needed), "what has changed leaves more than thought"
         return found
 
@@ -65,7 +65,7 @@ def most_for(c: Cluster, number: int, *, typed: bool = False) -> int:
 def most_in(draft: Draft, losses: Losses, number: int, *, typed: bool = False) -> int:
     job = draft.world.queued[JobId(number)]
     counts = ((slots,) * (1 + typed) for slots in range(1, MOST + 1))
-    return max((each[0] for each in counts if losses.bound(draft.lane(job)).enough(each, job.priority)), default=0)
+    return max((each[0] for each in counts if losses.bound(draft.lane(job)).enough(each, job.priority, 0)), default=0)
 
 
 def borrowed(settings: PolicySettings | None = None, workers: int | tuple[int, int] = (2, 8)) -> Cluster:
@@ -200,7 +200,7 @@ def test_jobs_of_a_type_give_up_slots_for_jobs_of_any_type_and_of_theirs() -> No
     own.running(3, on={"b": 4}, workers=4, gpu_type="L4", queue="right")
     draft, losses = drafted(own)
     lane = draft.lane(draft.world.queued[JobId(2)])
-    assert [losses.bound(lane).enough((slots, 0), 9) for slots in (4, 5)] == [True, False]
+    assert [losses.bound(lane).enough((slots, 0), 9, 0) for slots in (4, 5)] == [True, False]
 
 
 def test_a_queue_within_its_guarantee_of_a_type_always_looks_for_victims() -> None:

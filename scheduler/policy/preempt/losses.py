@@ -67,7 +67,7 @@ class Bound(NamedTuple):
     #: Slots that are free or being freed, by kind.
     free: Sequence[int]
 
-    def enough(self, counts: Counts, importance: float, workers: int = 0) -> bool:
+    def enough(self, counts: Counts, importance: float, workers: int) -> bool:
         """Whether there might be these slots, by kind, for a job of the lane, once all that may be taken is.
 
         `importance`: its effective priority; `workers`: how many of its workers lack slots on a node, each of which

@@ -202,10 +202,10 @@ def _demand_of(lane: Lane, job_classes: Iterable[JobClass], places: Places, stan
     first: list[JobId] = []
     total = standing.typed(None, 0)
     for job_class in job_classes:
-        shape, least = job_class.shape, job_class.min_workers
-        needed = standing.typed(shape.gpu_type, least * shape.slots)
+        minimum, shape = job_class.minimum, job_class.minimum.shape
+        needed = standing.typed(shape.gpu_type, minimum.slots)
         most = places.feasible(shape).most_ready
-        if least <= most and not _never(standing.tree, lane, needed, preemptible=job_class.preemptible):
+        if minimum.workers <= most and not _never(standing.tree, lane, needed, preemptible=job_class.preemptible):
             first.append(job_class.ranks[0][2])
             wanted = standing.typed(shape.gpu_type, job_class.wanted_workers(most) * shape.slots)
             total = tuple(a + b for a, b in zip(total, wanted, strict=True))

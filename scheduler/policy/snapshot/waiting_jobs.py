@@ -49,7 +49,7 @@ class JobClass:
 
     def __init__(self, kind: JobClassKey, minimum: Minimum) -> None:
         """`minimum`: the shape and the minimum of the kind."""
-        self.lane, self.shape, self.min_workers, self.preemptible, self._priority = kind
+        self.lane, _, _, self.preemptible, self._priority = kind
         self.minimum = minimum
         self.ranks: list[Rank] = []
         #: Maximum numbers of workers, and the number of jobs with each.

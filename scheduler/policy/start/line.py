@@ -77,7 +77,7 @@ class Line:
         """Let the queue with these jobs take its turn by what the first of them asks for."""
         draft, (rank, _, job_class) = self._draft, heads[0]
         if job_class is not None:
-            lane, shape, slots = job_class.lane, job_class.shape, job_class.minimum.slots
+            lane, shape, slots = job_class.lane, job_class.minimum.shape, job_class.minimum.slots
         else:
             job = draft.world.queued[rank[2]]
             lane, shape, slots = draft.lane(job), job.shape, slots_to_start(job)
