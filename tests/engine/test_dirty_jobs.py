@@ -13,7 +13,7 @@ from scheduler.engine.deciding import Deciding
 from scheduler.engine.ports import TickInputs
 from scheduler.engine.state.deadlines import job_deadline
 from scheduler.engine.state.reports import Liveness
-from scheduler.model.ids import JobId
+from scheduler.model.ids import JobId, NodeName
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, Runtime
 from scheduler.model.job_state import JobState
@@ -65,6 +65,26 @@ def test_of_nodes_that_change_only_their_jobs_are_looked_at(w: Site, monkeypatch
     w.cluster.lose_node(nodes[2], listed=False)
     w.tick()
     assert looked_at == [[], [on[nodes[1]]], [on[nodes[2]]]]
+
+
+def test_once_all_is_loaded_anew_all_nodes_are_looked_at_also_those_stored_as_they_are_seen(
+    w: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that could not be read before may hold slots that a node had, and has no more."""
+    absorb, looked_at = deciding.absorb, list[list[NodeName]]()
+
+    def noted(changeset: Changeset, inputs: TickInputs, focus: Focus, *rest: Any) -> None:
+        looked_at.append(sorted(focus.nodes))
+        absorb(changeset, inputs, focus, *rest)
+
+    monkeypatch.setattr(deciding, "absorb", noted)
+    for name in ("a", "b"):
+        w.node(name, slots=1)
+    w.tick()
+    w.tick()
+    w.engine.forget()
+    w.tick()
+    assert looked_at == [["a", "b"], [], ["a", "b"]]
 
 
 def test_a_job_that_a_user_changed_is_looked_at_once_more(w: Site, monkeypatch: pytest.MonkeyPatch) -> None:

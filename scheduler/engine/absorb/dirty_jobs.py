@@ -38,7 +38,7 @@ class _Known:
 class Focus:
     """Nodes, jobs and workers that one tick has to look at."""
 
-    #: Nodes that are not stored as they were observed.
+    #: Observed nodes that may have to be stored otherwise.
     nodes: Collection[NodeName]
     #: Active jobs that may change.
     jobs: list[Job]
@@ -84,10 +84,12 @@ class DirtyJobs:
 
     def focus(self, world: World, observation: Observation, now: float) -> Focus:
         """Nodes, jobs and workers that the observation, reports or time may change."""
-        before, active, nodes = self._seen, world.active, self._different(world.nodes, observation.nodes)
+        before, active = self._seen, world.active
         self._follow(world)
         if before is None:
-            return self._focus(nodes, list(active.values()), {}, list(observation.workers.values()))
+            # A node may be stored as it is seen, and lack slots of a job that could not be read until now.
+            return self._focus(observation.nodes, list(active.values()), {}, list(observation.workers.values()))
+        nodes = self._different(world.nodes, observation.nodes)
         moved = _moved(before.workers, observation.workers)
         touched = self._unsettled | self._altered | self._due(now)
         if changed := _changed(before.nodes, observation.nodes):

@@ -29,7 +29,7 @@ def absorb_nodes(
 ) -> Gone:
     """New nodes, changed capacity, nodes that went away or came back; quarantines that are over.
 
-    `different`: those of the observed nodes that are stored otherwise.
+    `different`: those of the observed nodes that may have to be stored otherwise.
     """
     gone = absorb_listed(changeset, seen, different)
     nodes = changeset.base.nodes
