@@ -212,7 +212,12 @@ class Store(Protocol):
         """Give the lease up so that another engine may lead at once; no error if it is lost already."""
         ...
 
-    def load_world(self) -> StoredWorld: ...
+    def load_world(self, went_on: Callable[[], None] = ...) -> StoredWorld:
+        """Jobs that have not ended, with their workers, nodes, bookings and queues.
+
+        `went_on` is called again and again meanwhile, as this takes long where there is much.
+        """
+        ...
 
     def load_news(self, since: int) -> StoredNews:
         """Changes by commits after that revision."""

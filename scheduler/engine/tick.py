@@ -136,7 +136,7 @@ class Engine:
         self._interval_seconds = settings.engine.tick_interval_seconds
         self._board = board
         self._lease_keeper = LeaseKeeper(store, clock, holder, url, settings.engine.lease_seconds, place)
-        self._follower = Follower(store, board)
+        self._follower = Follower(store, board, self._lease_keeper.moved)
         self._memory = Memory(settings, reports, caution)
         data = DataWatch(store, settings.engine)
         self._deciding = Deciding(settings, launch, data, self._memory, clock.monotonic)

@@ -70,10 +70,13 @@ class EngineMethods(DatabaseAccess):
         with self._database.write() as connection:
             leadership.leave_place(connection)
 
-    def load_world(self) -> StoredWorld:
-        """Jobs that have not ended, with live workers, and bookings, both without those in the inbox; nodes."""
+    def load_world(self, went_on: Callable[[], None] = lambda: None) -> StoredWorld:
+        """Jobs that have not ended, with live workers, and bookings, both without those in the inbox; nodes.
+
+        `went_on` is called after every so many rows.
+        """
         with self._reading() as (connection, aside):
-            return load.load_world(connection, aside)
+            return load.load_world(connection, aside, went_on)
 
     def load_news(self, since: int) -> StoredNews:
         """What commits after that revision changed: jobs, also ended ones, and nodes; bookings are all of them."""

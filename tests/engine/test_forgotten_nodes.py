@@ -173,7 +173,7 @@ def test_a_job_that_only_a_forgotten_node_could_hold_says_that_there_is_none(w: 
 
 
 def test_a_standby_forgets_with_the_leader(w: World) -> None:
-    follower = Follower(w.store, board := Board())
+    follower = Follower(w.store, board := Board(), lambda: None)
     follower.follow(w.store.read_lease().revision, w.clock.now())
     lose(w, B)
     w.advance(KEPT_SECONDS + 3)

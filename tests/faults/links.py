@@ -91,8 +91,8 @@ class OpenStore:
     def release_lease(self, lease: Lease, **others: Any) -> None:
         self._store.release_lease(lease, **others)
 
-    def load_world(self) -> StoredWorld:
-        return self._line.call("load_world", self._store.load_world)
+    def load_world(self, went_on: Callable[[], None]) -> StoredWorld:
+        return self._line.call("load_world", lambda: self._store.load_world(went_on))
 
     def load_news(self, since: int) -> StoredNews:
         return self._line.call("load_news", lambda: self._store.load_news(since))

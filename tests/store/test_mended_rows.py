@@ -1,6 +1,6 @@
 """Rows that could not be read for a while: all hear of it when they are mended, and nothing is removed meanwhile."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def test_a_load_that_fails_after_a_row_was_mended_is_made_again(site: Site, tmp_
         pass
     load = site.store.load_world
 
-    def fails_once() -> Any:
+    def fails_once(_: Callable[[], None]) -> Any:
         site.store.load_world = load  # type: ignore[method-assign]
         raise StoreUnavailable("it is locked")
 
@@ -91,10 +91,10 @@ def test_a_standby_follows_commit_by_commit_though_a_row_of_a_queue_cannot_be_re
     loads = 0
     load = replica.store.load_world
 
-    def counted() -> Any:
+    def counted(went_on: Callable[[], None]) -> Any:
         nonlocal loads
         loads += 1
-        return load()
+        return load(went_on)
 
     replica.store.load_world = counted  # type: ignore[method-assign]
     jobs = []
@@ -112,7 +112,7 @@ def test_a_standby_serves_a_job_again_whose_row_was_mended(site: Site, replica: 
     site.advance(10)
     with unreadable(site, tmp_path, job_id):
         board, revision, now = Board(), site.store.read_lease().revision, site.clock.now()
-        follower = Follower(replica.store, board)
+        follower = Follower(replica.store, board, lambda: None)
         follower.follow(revision, now)
         assert board.known(job_id) is Known.UNREADABLE
     assert [job.id for job in follower.follow(revision, now + LOOK_SECONDS)] == [job_id]

@@ -4,7 +4,7 @@ It fills the board as a leader does, so that hosts are answered and jobs shown w
 that takes the lead has its world already.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from scheduler.engine.attribution.failure import Failure, failure_of
@@ -21,8 +21,10 @@ from scheduler.model.world import Changes, World
 class Follower:
     """Used by the engine's thread."""
 
-    def __init__(self, store: Store, board: Board) -> None:
+    def __init__(self, store: Store, board: Board, went_on: Callable[[], None]) -> None:
+        """`went_on`: called again and again while all is loaded."""
         self._store = store
+        self._went_on = went_on
         self._board = board
         self._repairs = Repairs(store)
         self._world: World | None = None
@@ -76,7 +78,7 @@ class Follower:
         return set(news.unreadable) <= set(world.unreadable) and not any(world.unread(job.id) for job in news.jobs)
 
     def _load(self) -> tuple[World, Sequence[Job]]:
-        stored = self._store.load_world()
+        stored = self._store.load_world(self._went_on)
         world, self.unloaded = self._shown(stored)
         gc_pauses.keep(len(stored.jobs) + sum(len(job.workers) for job in stored.jobs))
         self._board.expect(JobId(stored.highest_job_id))

@@ -1,9 +1,10 @@
 """What the engine reads: the whole world at its start, then what others commit; and the inbox at every tick."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, func, literal_column, select
 
 from scheduler.engine.ports import Inbox, StoredNews, StoredWorld
 from scheduler.model.budget import MonthSoFar
@@ -60,19 +61,22 @@ _NODE_COUNT = select(func.count()).select_from(nodes)
 _CHANGED_NODES = select(*NODE_COLUMNS).where(nodes.c.revision > bindparam("since")).order_by(nodes.c.name)
 
 
-def load_world(connection: Connection, aside: SetAside) -> StoredWorld:
-    """Jobs and bookings that no tick has taken yet are left out: they come through the inbox, once."""
+def load_world(connection: Connection, aside: SetAside, went_on: Callable[[], None]) -> StoredWorld:
+    """Jobs and bookings that no tick has taken yet are left out: they come through the inbox, once.
+
+    `went_on` is called after every so many rows.
+    """
     lease = leadership.read(connection)  # first: it begins the snapshot that all of it is read from
     highest_job_id, admitted_job_id = _job_ids(connection)
     found_nodes = read_nodes(connection.execute(_NODES), aside)
-    live = workers_by_job(connection.execute(_LIVE_WORKERS), aside)
+    went_on()
+    live = workers_by_job(_rows(connection, _LIVE_WORKERS, went_on), aside)
     held = tuple(aside.read(holdings, connection.execute(_HOLDINGS), holding_from_row))
     used = tuple(aside.read(queue_usage, connection.execute(_QUEUE_USAGE), queue_usage_from_row))
     names = {node.name for node in found_nodes}
-    with connection.execute(_ADMITTED_OPEN_JOBS, execution_options={"yield_per": ROWS_AT_ONCE}) as result:
-        rows = chain(chain.from_iterable(result.partitions()), connection.execute(_JOBS_IN_NO_STATE))
-        # Sorted here: the database would copy the whole rows to do it.
-        open_jobs = tuple(sorted(jobs_from_rows(rows, live, aside, names), key=lambda job: job.id))
+    rows = chain(_rows(connection, _ADMITTED_OPEN_JOBS, went_on), connection.execute(_JOBS_IN_NO_STATE))
+    # Sorted here: the database would copy the whole rows to do it.
+    open_jobs = tuple(sorted(jobs_from_rows(rows, live, aside, names), key=lambda job: job.id))
     _set_aside_homeless(live, open_jobs, aside)
     return StoredWorld(
         jobs=open_jobs,
@@ -87,6 +91,14 @@ def load_world(connection: Connection, aside: SetAside) -> StoredWorld:
         holdings=held,
         queue_usage=used,
     )
+
+
+def _rows(connection: Connection, query: Select[Any], went_on: Callable[[], None]) -> Iterator[Row[Any]]:
+    """What the query finds, of which few rows are there at a time."""
+    with connection.execute(query, execution_options={"yield_per": ROWS_AT_ONCE}) as result:
+        for part in result.partitions():
+            yield from part
+            went_on()
 
 
 def _set_aside_homeless(live: Mapping[JobId, tuple[Worker, ...]], found: Iterable[Job], aside: SetAside) -> None:
