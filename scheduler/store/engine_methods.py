@@ -73,7 +73,7 @@ class EngineMethods(DatabaseAccess):
     def load_world(self, went_on: Callable[[], None] = lambda: None) -> StoredWorld:
         """Jobs that have not ended, with live workers, and bookings, both without those in the inbox; nodes.
 
-        `went_on` is called after every so many rows.
+        `went_on` is called after each part of the rows.
         """
         with self._reading() as (connection, aside):
             return load.load_world(connection, aside, went_on)

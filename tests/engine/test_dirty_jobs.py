@@ -1,5 +1,6 @@
 """What a tick remembers of earlier ones makes it cheap, and never changes what it does."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from scheduler.engine.deciding import Deciding
 from scheduler.engine.ports import TickInputs
 from scheduler.engine.state.deadlines import job_deadline
 from scheduler.engine.state.reports import Liveness
-from scheduler.model.ids import JobId, NodeName
+from scheduler.model.ids import JobId
 from scheduler.model.intent import IntentKind
 from scheduler.model.job import Job, Runtime
 from scheduler.model.job_state import JobState
@@ -71,13 +72,7 @@ def test_once_all_is_loaded_anew_all_nodes_are_looked_at_also_those_stored_as_th
     w: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job that could not be read before may hold slots that a node had, and has no more."""
-    absorb, looked_at = deciding.absorb, list[list[NodeName]]()
-
-    def noted(changeset: Changeset, inputs: TickInputs, focus: Focus, *rest: Any) -> None:
-        looked_at.append(sorted(focus.nodes))
-        absorb(changeset, inputs, focus, *rest)
-
-    monkeypatch.setattr(deciding, "absorb", noted)
+    looked_at = _looked_at(monkeypatch, lambda focus: sorted(focus.nodes))
     for name in ("a", "b"):
         w.node(name, slots=1)
     w.tick()
@@ -151,12 +146,16 @@ def test_a_plan_that_is_not_made_since_nothing_matters_would_be_empty(monkeypatc
     assert compared > SEEDS
 
 
-def _looked_at(monkeypatch: pytest.MonkeyPatch) -> list[list[JobId]]:
-    """The jobs that each tick from now on looks at."""
-    absorb, looked_at = deciding.absorb, list[list[JobId]]()
+def _job_ids(focus: Focus) -> list[JobId]:
+    return [job.id for job in focus.jobs]
+
+
+def _looked_at(monkeypatch: pytest.MonkeyPatch, what: Callable[[Focus], list[Any]] = _job_ids) -> list[list[Any]]:
+    """What each tick from now on looks at: its jobs, or others."""
+    absorb, looked_at = deciding.absorb, list[list[Any]]()
 
     def noted(changeset: Changeset, inputs: TickInputs, focus: Focus, *rest: Any) -> None:
-        looked_at.append([job.id for job in focus.jobs])
+        looked_at.append(what(focus))
         absorb(changeset, inputs, focus, *rest)
 
     monkeypatch.setattr(deciding, "absorb", noted)

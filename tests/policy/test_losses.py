@@ -14,9 +14,9 @@ from scheduler.policy.draft import Draft
 from scheduler.policy.preempt.lanes import LaneTable
 from scheduler.policy.preempt.losses import Bound, Losses
 from scheduler.policy.preempt.victims import Victims
+from scheduler.policy.queues.shares import Counts
 from scheduler.policy.queues.tree import Lane
 from scheduler.policy.snapshot.snapshot import Snapshot
-from scheduler.policy.snapshot.standing import counts_of
 from tests.policy.drawn_queues import queued_clusters
 from tests.policy.test_turns import decisions
 from tests.policy.worlds import Cluster
@@ -31,17 +31,22 @@ def test_plans_are_those_made_by_looking_for_victims_everywhere(c: Cluster) -> N
 
 @given(queued_clusters())
 def test_bounds_follow_what_a_draft_changes(c: Cluster) -> None:
-    bound = Losses.bound
+    bound, enough = Losses.bound, Bound.enough
+    made: dict[int, tuple[Bound, Losses, Lane]] = {}
 
-    def followed(losses: Losses, lane: Lane) -> Bound:
-        found, draft, shares = bound(losses, lane), losses._draft, losses._shares
-        now = bound(Losses(draft, shares, LaneTable(draft.victim_table, draft.usages, shares)), lane)
-        for job in (job for job in draft.world.queued.values() if draft.lane(job) is lane):
-            needed = counts_of(shares.standing, job, job.min_workers), draft.order.effective(job), 0
-            assert found.enough(*needed) or not now.enough(*needed), "what has changed leaves more than thought"
+    def noted(losses: Losses, lane: Lane) -> Bound:
+        found = bound(losses, lane)
+        made[id(found)] = found, losses, lane
         return found
 
-    with patch.object(Losses, "bound", followed):
+    def followed(self: Bound, counts: Counts, importance: float, workers: int) -> bool:
+        _, losses, lane = made[id(self)]
+        found, draft, shares = enough(self, counts, importance, workers), losses._draft, losses._shares
+        now = bound(Losses(draft, shares, LaneTable(draft.victim_table, draft.usages, shares)), lane)
+        assert found or not enough(now, counts, importance, workers), "what has changed leaves more than thought"
+        return found
+
+    with patch.object(Losses, "bound", noted), patch.object(Bound, "enough", followed):
         c.plan()
 
 

@@ -119,11 +119,8 @@ class Turns:
             account.asked = account.choices[0]
             if shares is None or not name:
                 return FIRST
-            place = shares.place(name, account.asked)
-            for asked in account.choices[1:]:
-                other = shares.place(name, asked)
-                if other < place:
-                    account.asked, place = asked, other
+            place, k = min((shares.place(name, asked), k) for k, asked in enumerate(account.choices))
+            account.asked = account.choices[k]
             return (place,), shares.oldest(name)
         inner = self._first_in(account)
         if inner is None or shares is None:

@@ -64,7 +64,7 @@ _CHANGED_NODES = select(*NODE_COLUMNS).where(nodes.c.revision > bindparam("since
 def load_world(connection: Connection, aside: SetAside, went_on: Callable[[], None]) -> StoredWorld:
     """Jobs and bookings that no tick has taken yet are left out: they come through the inbox, once.
 
-    `went_on` is called after every so many rows.
+    `went_on` is called after every `ROWS_AT_ONCE` rows.
     """
     lease = leadership.read(connection)  # first: it begins the snapshot that all of it is read from
     highest_job_id, admitted_job_id = _job_ids(connection)
