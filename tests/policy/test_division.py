@@ -99,6 +99,13 @@ def test_of_a_gpu_type_nothing_is_lent() -> None:
     assert (got["left", "x"], got["right", "x"]) == ((3, 3), (0, 0))
 
 
+def test_guarantees_of_any_type_shrink_beside_those_of_types() -> None:
+    c = Cluster().queue("left", guarantee={"x": 4}).queue("right", guarantee=4).queue("works", guarantee=4)
+    wants = {path: {ANY_GPU: 9, "x": 9} for path in ("left", "right", "works")}
+    got = divide(c, {ANY_GPU: 8, "x": 6}, wants)
+    assert [got[path, ANY_GPU] for path in wants] == [(4, 4), (2, 2), (2, 2)]
+
+
 def test_guarantees_of_types_are_part_of_that_of_any_as_far_as_jobs_can_use_them() -> None:
     def guaranteed(guarantee: dict[str, int], wants: dict[str, int]) -> float:
         c = Cluster().queue("left", guarantee=guarantee).queue("right", limit={"x": 99, "y": 99})

@@ -52,10 +52,18 @@ def test_guarantees_above_what_there_is_shrink_in_proportion() -> None:
 
 
 def test_a_guarantee_that_is_kept_shrinks_beside_others_that_are_kept_alone() -> None:
-    shares = [Share("a", guarantee=4, demand=20, kept=True), Share("b", guarantee=4, demand=20)]
+    shares = [Share("a", guarantee=4, demand=20, kept=math.inf), Share("b", guarantee=4, demand=20)]
     assert divided(6, shares) == [(4, 4), (2, 2)]
-    shares.append(Share("c", guarantee=8, demand=20, kept=True))
+    shares.append(Share("c", guarantee=8, demand=20, kept=math.inf))
     assert divided(6, shares) == [(2, 2), (0, 0), (4, 4)]
+
+
+def test_a_guarantee_shrinks_in_proportion_down_to_what_is_kept_of_it() -> None:
+    shares = [Share("a", guarantee=6, demand=20, kept=2), Share("b", guarantee=3, demand=20), Share("c", guarantee=3)]
+    assert [part.total for part in divided(6, shares)] == [4, 2, 0]
+    shares = [replace(share, kept=kept) for share, kept in zip(shares, (2, 2.5, 0), strict=True)]
+    assert [part.total for part in divided(6, shares)] == [3.5, 2.5, 0]
+    assert [part.total for part in divided(2.25, shares)] == [1, 1.25, 0]
 
 
 def test_what_a_queue_does_not_use_goes_to_its_siblings() -> None:

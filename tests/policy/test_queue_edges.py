@@ -306,3 +306,22 @@ def test_growth_inside_a_guarantee_of_a_type_comes_before_that_of_others_also_be
     c.running(1, {"n": 3}, workers=(2, 4)).running(2, {"n": 3}, workers=(3, 4), priority=2, queue="lab", gpu_type="x")
     c.running(3, {"m": 3}, workers=(3, 4), priority=3, queue="lab", gpu_type="y").settle()
     assert running(c) == {1: 3, 2: 4, 3: 3}
+
+
+def test_a_guarantee_of_a_type_and_one_of_any_that_together_exceed_the_slots_take_nothing_from_each_other() -> None:
+    """What is guaranteed of a type is kept; that of any type is what the rest has."""
+    c = Cluster().node("n", 6, gpu_type="x").queue("left", guarantee={"x": 4}).queue("right", guarantee=4)
+    c.running(1, {"n": 3}, workers=(1, 6), queue="left", slots_per_worker=2)
+    c.waiting(2, workers=(3, 4), priority=2, queue="left", gpu_type="x").waiting(3, workers=(2, 4), queue="right")
+    c.settle()
+    shares = c.plan().shares
+    assert [(share.path, share.guaranteed, share.held) for share in shares] == [("left", 4, 4), ("right", 2, 2)]
+
+
+def test_a_job_that_cannot_shrink_keeps_a_guarantee_of_a_type_from_one_of_any() -> None:
+    """Otherwise job 3 would stop job 2, and job 1 grow for its guarantee and leave too little for job 3."""
+    c = Cluster().node("n", 1, gpu_type="x").node("m", 5, gpu_type="y")
+    c.queue("left", guarantee={"y": 2}).queue("right", guarantee=6)
+    c.running(1, {"m": 1}, workers=(1, 4), queue="left").running(2, {"m": 4}, workers=4, queue="left", gpu_type="y")
+    c.waiting(3, workers=(4, 5), queue="right", gpu_type="y").settle()
+    assert running(c) == {1: 1, 2: 4}

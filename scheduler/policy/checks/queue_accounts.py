@@ -24,7 +24,7 @@ from scheduler.model.stray import Stray
 from scheduler.model.worker import Worker
 from scheduler.model.world import World
 from scheduler.policy.checks.bookings import inside_booking
-from scheduler.policy.queues.entitlement import Entitlement, Share, entitlements
+from scheduler.policy.queues.entitlement import NO_ENTITLEMENT, Entitlement, Share, entitlements
 
 #: An account, and a GPU type or `ANY_GPU`.
 Key = tuple[str, str]
@@ -171,7 +171,10 @@ class Accounts:
             guarantee = demand[account, gpu_type] + sum(each.wanted for each in below)
         limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf
         weight = queue.weight if queue is not None else 1.0
-        return Share(account, weight, guarantee, limit, demand[account, gpu_type], inner=below, kept=unread)
+        of_any = gpu_type == ANY_GPU
+        kept = sum(of_types.get((account, name), NO_ENTITLEMENT).guaranteed for name in self.gpu_types[1:] if of_any)
+        kept = math.inf if unread else kept
+        return Share(account, weight, guarantee, limit, demand[account, gpu_type], inner=below, kept=kept)
 
     def _divisible(self, gpu_type: str) -> int:
         """Slots that jobs of queues may have: of nodes that take workers, not closed, and held by nobody else."""

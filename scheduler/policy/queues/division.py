@@ -70,7 +70,8 @@ class _Shares(NamedTuple):
         limit = float(dict(queue.limit).get(name, math.inf)) if queue is not None else math.inf
         weight = self.tree.weight(account)
         used, first = self.used.get(account, 0.0), self.first.get(account, 0)
-        return Share(account, weight, guarantee, limit, wanted, held, used, first, below, kept=unread)
+        kept = math.inf if unread else self._guaranteed_of_types(account)
+        return Share(account, weight, guarantee, limit, wanted, held, used, first, below, kept=kept)
 
     def _guarantee(self, account: str, queue: Queue, below: Sequence[Share]) -> float | None:
         """What the queue is guaranteed; None: as much as those inside it.
@@ -88,3 +89,8 @@ class _Shares(NamedTuple):
         by_type = zip(self.tree.kinds[1:], self.entitled[1:], strict=True)
         typed = sum(entitled[account].guaranteed for name, entitled in by_type if name in promised)
         return float(max(promised.get(ANY_GPU, 0), typed))
+
+    def _guaranteed_of_types(self, account: str) -> float:
+        """Of all slots, those that the account is guaranteed of GPU types: no guarantee of any type takes them."""
+        of_types = self.entitled[1:] if self.kind == 0 else ()
+        return sum(entitled.get(account, NO_ENTITLEMENT).guaranteed for entitled in of_types)

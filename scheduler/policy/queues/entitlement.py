@@ -1,7 +1,7 @@
 """Entitlements: how the slots of a cluster are divided among a tree of queues.
 
 Level by level from the root, each queue first has its guarantee, as far as its jobs can use it and its limit allows;
-guarantees above what there is shrink in proportion, but for those that are kept. The rest is lent by weight, up to
+guarantees above what there is shrink in proportion, down to what is kept of them. The rest is lent by weight, up to
 demand and limit. What a queue cannot use goes to its siblings, so that nothing is left over while anybody below could
 use it.
 
@@ -34,8 +34,8 @@ class Share:
     used: float = 0.0
     first: int = 0
     inner: "Sequence[Share]" = ()
-    #: Whether its guarantee does not shrink beside those of its siblings.
-    kept: bool = False
+    #: Its guarantee does not shrink below this many slots for the sake of what is not kept of those of its siblings.
+    kept: float = 0.0
     #: Slots that it could use, with its inner queues, within its limit.
     wanted: float = field(init=False)
     #: Its guarantee, else that of its inner queues together.
@@ -80,11 +80,9 @@ def divided(slots: float, shares: Sequence[Share], *, lends: bool = True) -> lis
     """The slots for each of these siblings; together no more than there are."""
     claims = [min(share.guaranteed, share.wanted) for share in shares]
     if sum(claims) > slots:
-        keeps = [claim if share.kept else 0.0 for share, claim in zip(shares, claims, strict=True)]
-        first = filled(slots, keeps, keeps)
-        others = [claim - keep for claim, keep in zip(claims, keeps, strict=True)]
-        cut = filled(slots - sum(first), [share.guaranteed for share in shares], others)
-        return [Entitlement(a + b, a + b) for a, b in zip(first, cut, strict=True)]
+        keeps = [min(claim, share.kept) for share, claim in zip(shares, claims, strict=True)]
+        cut = _shrunk(slots, [share.guaranteed for share in shares], filled(slots, keeps, keeps), claims)
+        return [Entitlement(part, part) for part in cut]
     if not lends:
         return [Entitlement(claim, claim) for claim in claims]
     lent = filled(
@@ -104,6 +102,18 @@ def filled(amount: float, weights: Sequence[float], most: Sequence[float]) -> li
         parts[k] = min(most[k], amount * weights[k] / weight)
         amount, weight = amount - parts[k], weight - weights[k]
     return parts
+
+
+def _shrunk(amount: float, weights: Sequence[float], least: Sequence[float], most: Sequence[float]) -> list[float]:
+    """Divide as `filled` does, but with at least so much for each; all of these are no more than the amount."""
+    at_least: set[int] = set()
+    while True:
+        rest = amount - sum(least[k] for k in at_least)
+        parts = filled(rest, weights, [0.0 if k in at_least else bound for k, bound in enumerate(most)])
+        below = {k for k, part in enumerate(parts) if part < least[k]} - at_least
+        if not below:
+            return [least[k] if k in at_least else part for k, part in enumerate(parts)]
+        at_least |= below
 
 
 def whole(parts: Sequence[Entitlement], shares: Sequence[Share], total: float) -> list[Entitlement]:
