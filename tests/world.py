@@ -9,6 +9,7 @@ After every tick all invariants are checked (see `tests.invariants`), so a test 
 """
 
 import itertools
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ class World:
         self._engines = itertools.count(2)
         self.submitted: list[JobId] = []
         self.reported: list[TickReport] = []
-        self.checker = InvariantChecker(self)
+        self._reader = None if url else sqlite3.connect(directory / "world.db", isolation_level=None)
+        self.checker = InvariantChecker(self, revision=self._revision)
         self.restarts = 0
 
     def _new_engine(self, holder: str, url: str | None = None) -> Engine:
@@ -67,7 +69,16 @@ class World:
         others = (self.settings, self.launch, self.board, self.reports, holder, url, caution)
         return Engine(self.store, self.cluster, self.clock, *others)
 
+    def _revision(self) -> int:
+        """The number of the newest commit; asked after every tick, and so without SQLAlchemy where that is possible."""
+        if self._reader is None:
+            return self.store.read_lease().revision
+        [[revision]] = self._reader.execute("SELECT coalesce(max(revision), 0) FROM lease").fetchall()
+        return int(revision)
+
     def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
         self.store.close()
 
     # building

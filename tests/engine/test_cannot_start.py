@@ -55,7 +55,7 @@ def test_a_job_whose_user_has_no_account_is_suspended_until_somebody_resumes_it(
     assert (job.attempt, job.retries_used, job.stop_reason) == (1, 0, StopReason.NO_ACCOUNT)
     assert [e.cause for e in w.events(EventKind.JOB_SUSPENDED)] == ["NO_ACCOUNT"]
     assert {e.cause for e in w.events(EventKind.WORKER_ENDED)} <= {"NO_ACCOUNT", "ASKED"}
-    w.advance(3600)
+    w.advance(300)
     w.expect(job_id, JobState.SUSPENDED)
     w.cluster.behave(job_id, Behaviour(runtime=runtime))
     w.ask(IntentKind.RESUME, job_id)

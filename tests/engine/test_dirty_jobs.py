@@ -26,7 +26,7 @@ from tests.faults.batch import fresh, replay
 from tests.faults.draw import draw
 from tests.world import World as Site
 
-SEEDS = 12
+SEEDS = 6
 
 
 def test_looking_at_what_may_have_changed_absorbs_what_looking_at_everything_does(
