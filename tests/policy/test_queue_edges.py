@@ -318,10 +318,13 @@ def test_a_guarantee_of_a_type_and_one_of_any_that_together_exceed_the_slots_tak
     assert [(share.path, share.guaranteed, share.held) for share in shares] == [("left", 4, 4), ("right", 2, 2)]
 
 
-def test_a_job_that_cannot_shrink_keeps_a_guarantee_of_a_type_from_one_of_any() -> None:
+@pytest.mark.parametrize(("workers", "then"), [(3, {1: 2, 3: 3}), (4, {1: 1, 2: 4})])
+def test_for_a_guarantee_of_any_type_a_job_is_stopped_only_if_others_keep_one_of_a_type(
+    workers: int, then: dict[int, int]
+) -> None:
     """Otherwise job 3 would stop job 2, and job 1 grow for its guarantee and leave too little for job 3."""
     c = Cluster().node("n", 1, gpu_type="x").node("m", 5, gpu_type="y")
     c.queue("left", guarantee={"y": 2}).queue("right", guarantee=6)
     c.running(1, {"m": 1}, workers=(1, 4), queue="left").running(2, {"m": 4}, workers=4, queue="left", gpu_type="y")
-    c.waiting(3, workers=(4, 5), queue="right", gpu_type="y").settle()
-    assert running(c) == {1: 1, 2: 4}
+    c.waiting(3, workers=workers, queue="right", gpu_type="y").settle()
+    assert running(c) == then

@@ -4,8 +4,8 @@ Both are seen below the lowest queue that contains both. The one that takes does
 and those that lose do not come below theirs, so that nothing is taken back. Up to its guarantee a queue may also stop
 jobs of others; beyond, it makes them shrink, and stops them only after a time that a setting says. Where nothing else
 lets it have its guarantee, it stops jobs of a queue that holds more than its own part even if less than that is left to
-this one: a job that cannot shrink keeps nothing from those who have the guarantee. A guarantee of any type leaves every
-queue what is guaranteed to it of GPU types, which it would take back.
+this one: a job that cannot shrink keeps nothing from those who have the guarantee. A guarantee of any type leaves
+others what is guaranteed to them of GPU types, which they would take back.
 """
 
 import math
@@ -48,6 +48,9 @@ class Claim:
         self._shares = shares
         self._lane = lane
         self._stops_below = False
+        self._slots = counts[0]
+        #: By kind: slots of it that its queue may have where others have what is guaranteed to them of the type.
+        self._beside_guarantees: dict[int, float] = {}
         kind = kind_of(counts)
         self._typed = typed = kind if counts[kind] == counts[0] else 0
         #: Numbers of shared levels at which it may take: for its guarantee, for one of its GPU type, and for all that
@@ -182,10 +185,9 @@ class Claim:
         for n, (k, slots) in enumerate(zip(candidates.tolist(), rest.tolist(), strict=True)):
             lane, kind = by_lane.lanes[by_lane.lane[k]], int(by_lane.kind[k])
             left = self._least_left(lane, kind) if stops[k] else 0
-            if self._stops_below and self._is_guaranteed(lane):
-                enough = slots <= self._left_of_type(lane, kind)
-            else:
-                enough = slots <= left
+            enough = slots <= left or (
+                self._stops_below and self._is_guaranteed(lane) and self._leaves_types(lane, kind)
+            )
             if left and enough and self._may_stop(self._draft.victim_table.victim(k).job):
                 self._lose(lane, kind, slots)
                 found[n] = True
@@ -195,14 +197,16 @@ class Claim:
         """Slots of nodes of this kind that the lane may still lose."""
         return max(math.floor(min(map(self._left.__getitem__, self._losers(lane, kind)))), 0)
 
-    def _left_of_type(self, lane: Lane, kind: int) -> float:
-        """Slots of nodes of this kind that the lane may lose to a guarantee of any type for the sake of those of types.
+    def _leaves_types(self, lane: Lane, kind: int) -> bool:
+        """Whether others have their guarantees of this type beside the job, even if that of `lane` stops.
 
-        What breaks one of a type is taken back for it. Infinite for one of the type itself.
+        What it got for a guarantee of any type they would take back. Guarantees of the type shrink beside each other.
         """
-        losers = self._losers(lane, kind)
-        of_any = any(not k for _, k in losers)
-        return min((self._left[loser] for loser in losers if of_any and loser[1]), default=math.inf)
+        if not kind or all(k for _, k in self._losers(lane, kind)):
+            return True
+        if kind not in self._beside_guarantees:
+            self._beside_guarantees[kind] = self._shares.left_beside_guarantees(self._lane, kind)
+        return self._slots <= self._beside_guarantees[kind]
 
     def _lose(self, lane: Lane, kind: int, slots: int) -> None:
         for loser in self._losers(lane, kind):

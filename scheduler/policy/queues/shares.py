@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from scheduler.model.job_state import WaitReason
 from scheduler.model.plan import QueueShare
+from scheduler.model.queue import ROOT
 from scheduler.policy.capacity.resources import Held
 from scheduler.policy.queues.entitlement import NO_ENTITLEMENT, Entitlement
 from scheduler.policy.queues.tree import TOP, Lane, Tree, is_told, queue_of
@@ -48,6 +49,8 @@ class Standing:
     leaving: Mapping[str, Counts] = field(default_factory=dict)
     #: Slots of workers that stay and that nobody may take: of jobs that are not preemptible.
     pinned: Mapping[str, Counts] = field(default_factory=dict)
+    #: Slots, by kind, that are divided.
+    divisible: Sequence[float] = ()
     #: Slots that jobs hold or wait for.
     wanted: Mapping[str, Counts] = field(default_factory=dict)
     #: Slots of workers on nodes that take no new ones, and closed slots: nobody divides these, but limits count them.
@@ -211,6 +214,16 @@ class Shares:
             most.append(min(part + _EPSILON - held[kind], below))
             below = min(below, entitled[0].total + _EPSILON - held[0])
         return tuple(reversed(most))
+
+    def left_beside_guarantees(self, lane: Lane, kind: int) -> float:
+        """Slots of a GPU type that the lane may have more, if all others have what is guaranteed to them of it."""
+        around = {ROOT, *lane.path}
+        others = sum(
+            dict(parts).get(kind, 0.0)
+            for account, parts in self._guaranteed.items()
+            if account not in around and account.rpartition("/")[0] in around
+        )
+        return self.standing.divisible[kind] - others - self._held.get(lane.own, self._none)[kind] + _EPSILON
 
     def lacks(self, lane: Lane) -> bool:
         """Whether the lane holds less than it is entitled to, or than is guaranteed to it of a GPU type."""

@@ -86,6 +86,7 @@ def standing_of(snapshot: Seen) -> Standing:
         held=held_in,
         leaving=_by_account(leaving),
         pinned=_by_account(pinned),
+        divisible=divisible,
         wanted=demand,
         elsewhere=_elsewhere(snapshot, empty),
         used=used,
