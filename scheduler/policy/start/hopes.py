@@ -70,23 +70,20 @@ class Hopes:
 
     def in_takings(self, job: Job) -> bool:
         """Whether others might give up enough for the job."""
-        shares, lane = self._draft.shares, self._draft.lane(job)
-        if shares is None or lane is TOP:
+        shares, losses, lane = self._draft.shares, self._losses, self._draft.lane(job)
+        if shares is None or losses is None or lane is TOP:
             return True
         counts = counts_of(shares.standing, job, job.min_workers)
         lacking = self._without_slots(job.shape, job.min_workers)
-        return self._losses is None or self._losses.bound(lane).enough(
-            counts, self._draft.order.effective(job), lacking
-        )
+        return losses.bound(lane).enough(counts, self._draft.order.effective(job), lacking)
 
     def in_takings_to_grow(self, job: Job, shape: WorkerShape) -> bool:
         """Whether other queues might give up enough for one more worker of this shape of the running job."""
-        shares = self._draft.shares
-        if shares is None:
+        shares, losses = self._draft.shares, self._losses
+        if shares is None or losses is None:
             return False
         counts = shares.standing.typed(shape.gpu_type, shape.slots)
-        lacking = self._without_slots(shape, 1)
-        return self._losses is None or self._losses.bound(self._draft.lane(job)).enough(counts, -math.inf, lacking)
+        return losses.bound(self._draft.lane(job)).enough(counts, -math.inf, self._without_slots(shape, 1))
 
     @cached_property
     def _losses(self) -> Losses | None:
