@@ -24,6 +24,7 @@ GROUPS = {
     "default port": re.compile("tests/docs/test_as_written"),
     "control plane": re.compile(
         r"test_kubernetes_(api|addresses|client|oversell|trouble)|tests/(trainingjobs|manifests)/"
+        r"|tls/test_pods|security/test_templates_allowed"
     ),
     "cluster": re.compile("kubernetes"),
     "browser": re.compile("tests/page/"),
