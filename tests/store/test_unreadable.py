@@ -30,7 +30,7 @@ from tests.store.populated import populate
 from tests.world import World
 
 #: Of each column in one run.
-VALUES_PER_COLUMN = 2
+VALUES_PER_COLUMN = 1
 #: Whoever is harmed for longer is not unharmed.
 TICKS_MAX = 10
 #: Of one run on PostgreSQL, which takes the same paths with fewer strange values.
