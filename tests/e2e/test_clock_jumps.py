@@ -57,8 +57,7 @@ def restart(daemon: Daemon, wall: WallClock, seconds: int, *, away: bool) -> Non
         daemon.start()
 
 
-@pytest.mark.parametrize("away", [False, True])
-@pytest.mark.parametrize("seconds", [120, 2 * HOUR, 40 * DAY, -HOUR])
+@pytest.mark.parametrize(("seconds", "away"), [(120, True), (2 * HOUR, False), (40 * DAY, True), (-HOUR, False)])
 def test_durations_are_what_they_were(daemon: Daemon, wall: WallClock, seconds: int, away: bool) -> None:
     stubborn = submit(daemon, STUBBORN, grace_seconds=300)
     limited = submit(daemon, "sleep 1000", time_limit_seconds=HOUR)

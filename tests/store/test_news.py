@@ -17,7 +17,7 @@ from tests.postgres import PostgresServer
 from tests.store.desk import NOW, SPEC, finished, lead, started, stored
 
 #: Fresh seeds of the fault simulation with more than one daemon: a few for every run, further ones for slow ones.
-REPLICATED = [*range(3), *(pytest.param(number, marks=pytest.mark.slow) for number in range(3, 12))]
+REPLICATED = [*range(3), *(pytest.param(number, marks=pytest.mark.slow) for number in range(3, 6))]
 
 
 def test_commits_are_numbered_in_their_order(store: SqlStore) -> None:
