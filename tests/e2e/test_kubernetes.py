@@ -107,8 +107,12 @@ def test_a_worker_that_crashes_is_replaced_and_the_job_goes_on(site: Site) -> No
     process_of(site, victim).send_signal(signal.SIGKILL)
     eventually(lambda: len(site.pods(job)) == 2 and victim not in site.pods(job), "it is not replaced", SECONDS_MAX)
     site.await_job(job, "RUNNING", 2)
-    ended = [event for event in site.events(job, "WORKER_ENDED") if event["worker_id"] == victim]
-    assert [event["cause"] for event in ended] == ["FAILED"]
+
+    def causes() -> list[str]:
+        return [event["cause"] for event in site.events(job, "WORKER_ENDED") if event["worker_id"] == victim]
+
+    eventually(causes, "its end is not told", SECONDS_MAX)
+    assert causes() == ["FAILED"]
     assert site.job(job)["retries_used"] == 1
 
 
