@@ -171,9 +171,9 @@ class Accounts:
             guarantee = demand[account, gpu_type] + sum(each.wanted for each in below)
         limit = dict(queue.limit).get(gpu_type, math.inf) if queue is not None else math.inf
         weight = queue.weight if queue is not None else 1.0
-        of_any = gpu_type == ANY_GPU
-        kept = sum(of_types.get((account, name), NO_ENTITLEMENT).guaranteed for name in self.gpu_types[1:] if of_any)
-        kept = math.inf if unread else kept
+        named = self.gpu_types[1:] if gpu_type == ANY_GPU else []
+        typed = sum(of_types.get((account, name), NO_ENTITLEMENT).guaranteed for name in named)
+        kept = math.inf if unread else typed
         return Share(account, weight, guarantee, limit, demand[account, gpu_type], inner=below, kept=kept)
 
     def _divisible(self, gpu_type: str) -> int:

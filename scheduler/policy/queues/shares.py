@@ -216,14 +216,14 @@ class Shares:
         return tuple(reversed(most))
 
     def left_beside_guarantees(self, lane: Lane, kind: int) -> float:
-        """Slots of a GPU type that the lane may have more, if all others have what is guaranteed to them of it."""
+        """How many more slots of a GPU type the lane may have, if all others have what is guaranteed to them of it."""
         around = {ROOT, *lane.path}
         others = sum(
-            dict(parts).get(kind, 0.0)
-            for account, parts in self._guaranteed.items()
+            self._entitlement(account, kind).guaranteed
+            for account in self._guaranteed
             if account not in around and account.rpartition("/")[0] in around
         )
-        return self.standing.divisible[kind] - others - self._held.get(lane.own, self._none)[kind] + _EPSILON
+        return self.standing.divisible[kind] - others - self.held(lane.own)[kind] + _EPSILON
 
     def lacks(self, lane: Lane) -> bool:
         """Whether the lane holds less than it is entitled to, or than is guaranteed to it of a GPU type."""
