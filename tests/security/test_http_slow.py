@@ -83,7 +83,7 @@ def test_clients_that_never_read_hold_neither_memory_nor_others(daemon: Daemon, 
     job = running_job(daemon)
     process = psutil.Process(daemon.pid)
     before = process.memory_info().rss
-    with attackers("unread", 50, daemon, TOKEN, path):
+    with attackers("unread", 100, daemon, TOKEN, path):
         assert_answers(daemon, job)
         changed = daemon.client.post("/v1/jobs", json={"command": "true"})
         assert changed.status_code == 201

@@ -53,11 +53,12 @@ def test_handshakes_that_never_end_or_never_stop_keep_nobody_waiting(daemon: Dae
     assert "Traceback" not in daemon.log()
 
 
-def test_clients_that_never_read_hold_neither_memory_nor_others(daemon: Daemon) -> None:
+@pytest.mark.parametrize("path", ["/v1/live", "/metrics"])
+def test_clients_that_never_read_hold_neither_memory_nor_others(daemon: Daemon, path: str) -> None:
     job = running_job(daemon)
     process = psutil.Process(daemon.pid)
     before = process.memory_info().rss
-    with attackers("unread", 50, daemon, TOKEN, "/v1/live"):
+    with attackers("unread", 50, daemon, TOKEN, path):
         assert_answers(daemon, job)
     assert process.memory_info().rss - before < GROWTH_BYTES_MAX
     daemon.client.post(f"/v1/jobs/{job}/cancel")
