@@ -29,6 +29,8 @@ GROUPS = {
     "cluster": re.compile("kubernetes"),
     "browser": re.compile("tests/page/"),
 }
+#: How much of a failure is said at once; the summary at the end has all of it.
+MESSAGE_CHARS_MAX = 3_000
 #: Coverage is reported for these; tests of other parts run twice as fast when lines are not counted.
 COUNTED = ("engine", "model", "policy", "store")
 
@@ -60,6 +62,20 @@ def pytest_configure(config: pytest.Config) -> None:
     """Every run draws other examples, from a seed that can be given again."""
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(secrets.randbits(32))
+    if config.getoption("numprocesses", None):
+        config.pluginmanager.register(FailuresAtOnce(config))
+
+
+class FailuresAtOnce:
+    """Says what fails when it fails: of a long run that somebody stops, nothing would be known otherwise."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.write_line(f"\nFAILED {report.nodeid}, at its {report.when}\n{report.longreprtext[-MESSAGE_CHARS_MAX:]}")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
