@@ -5,6 +5,7 @@ import re
 import secrets
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,9 @@ GROUPS = {
 MESSAGE_CHARS_MAX = 3_000
 #: Coverage is reported for these; tests of other parts run twice as fast when lines are not counted.
 COUNTED = ("engine", "model", "policy", "store")
+#: Of tests that differ by their parameters alone, so many are traced; the others would hardly add a line.
+VARIANTS_TRACED = 2
+_TRACED = pytest.StashKey[bool]()
 
 # How long an example takes says more about the machine than about the code, and how many fit more about their seed.
 settings.register_profile(
@@ -75,7 +79,8 @@ class FailuresAtOnce:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         terminal: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         if report.failed and terminal is not None:
-            terminal.write_line(f"\nFAILED {report.nodeid}, at its {report.when}\n{report.longreprtext[-MESSAGE_CHARS_MAX:]}")
+            said = report.longreprtext[-MESSAGE_CHARS_MAX:]
+            terminal.write_line(f"\nFAILED {report.nodeid}, at its {report.when}\n{said}")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -84,8 +89,21 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where several processes share the tests, those that take longest come first."""
+    variants: Counter[tuple[Path, str]] = Counter()
+    for item in items:
+        variants[variant := (item.path, getattr(item, "originalname", item.name))] += 1
+        item.stash[_TRACED] = variants[variant] <= VARIANTS_TRACED and _counts(item)
     if hasattr(config, "workerinput"):
         items.sort(key=_rank)
+
+
+def _counts(item: pytest.Item) -> bool:
+    """Whether it is traced.
+
+    What only drawn examples reach counts as not covered: a test by hand shows it better, and they run twice as fast.
+    """
+    room = item.path.relative_to(ROOT / "tests").parts[0]
+    return room in COUNTED and not is_hypothesis_test(getattr(item, "obj", None))
 
 
 def _rank(item: pytest.Item) -> int:
@@ -119,13 +137,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFixtures:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Only some tests are traced. (The marker `no_cover` does not reach workers of xdist.)
-
-    What only drawn examples reach counts as not covered: a test by hand shows it better, and they run twice as fast.
-    """
+    """Only some tests are traced. (The marker `no_cover` does not reach workers of xdist.)"""
     tracer = sys.gettrace()
-    drawn = is_hypothesis_test(getattr(item, "obj", None))
-    if drawn or item.path.relative_to(ROOT / "tests").parts[0] not in COUNTED:
+    if not item.stash[_TRACED]:
         sys.settrace(None)
     try:
         return (yield)

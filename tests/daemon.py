@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import ssl
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,6 +19,7 @@ from scheduler.clock import SystemClock
 from scheduler.clusters.local.cluster import LocalCluster
 from scheduler.config import LocalSettings
 from scheduler.errors import ClusterError
+from tests.daemon_process import DaemonProcess
 from tests.eventually import eventually
 from tests.ports import JOBS_COUNT, free_port, jobs_first
 
@@ -53,7 +52,7 @@ class Daemon:
         self._settings = settings
         self._http = settings.get("http", {})
         self._port = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: DaemonProcess | None = None
         self.client = httpx.Client()
 
     @property
@@ -77,10 +76,7 @@ class Daemon:
 
     def start_unready(self) -> None:
         """Start it and do not wait."""
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", self._module], env=self._environment(), stdout=log, stderr=log, cwd=ROOT
-            )
+        self._process = DaemonProcess(self._module, self._environment(), self.log_path, ROOT)
 
     def stop(self) -> int:
         """Ask it to stop as an operator would; its exit code."""
@@ -108,7 +104,7 @@ class Daemon:
 
     def is_running(self) -> bool:
         """Whether its process lives."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.is_running()
 
     def clear(self) -> None:
         """End all jobs and let all nodes take workers, so that the next test finds it as it was at first."""
@@ -149,20 +145,19 @@ class Daemon:
         process = self._process
         if process is None:
             return 0
-        if process.poll() is None:
-            process.send_signal(number)
-        try:
-            return process.wait(END_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
+        process.send_signal(number)
+        code = process.wait(END_SECONDS_MAX)
+        if code is None:
+            process.send_signal(signal.SIGKILL)
             process.wait()
-            raise AssertionError(f"the daemon did not end after {number.name}:\n{self.log()}") from None
+            raise AssertionError(f"the daemon did not end after {number.name}:\n{self.log()}")
+        return code
 
     def _await(self, what: str, holds: Callable[[], bool]) -> None:
         assert self._process is not None
         until = time.monotonic() + READY_SECONDS_MAX
         while not holds():
-            if self._process.poll() is not None or time.monotonic() > until:
+            if not self._process.is_running() or time.monotonic() > until:
                 raise AssertionError(f"the daemon did not get to {what}:\n{self.log()}")
             time.sleep(0.02)
 

@@ -141,11 +141,11 @@ def test_a_clock_that_is_set_right_again_moves_nothing(w: JumpingWorld) -> None:
     assert not w.events(EventKind.CLOCK_CONFIRMED, EventKind.BOOKING_STARTED)
 
 
-@pytest.mark.parametrize("seconds", [-HOUR / 2, HOUR / 2])
+@pytest.mark.parametrize("seconds", [-600.0, 600.0])
 def test_a_booking_follows_the_clock_that_was_confirmed(w: JumpingWorld, seconds: float) -> None:
-    w.book("later", slots=1, start=HOUR, duration=HOUR)
+    w.book("later", slots=1, start=1500, duration=HOUR)
     w.tick()
-    promised_at = w.machine.now() + HOUR
+    promised_at = w.machine.now() + 1500
     w.machine.jump(seconds)
     w.advance(CONFIRM_SECONDS + 5)
     assert not w.events(EventKind.BOOKING_STARTED)
