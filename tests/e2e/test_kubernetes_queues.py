@@ -21,7 +21,7 @@ from tests.security.tenants import Tenant, Tenants, two_tenants
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.torch]
 
 SLOTS = 8
-EPOCHS = 30
+EPOCHS = 12
 #: What a worker exits with that left at the end of a step because it was asked to.
 EXIT_DRAINED = 64
 #: Runs a command, hands SIGTERM on to it, and notes its exit code in a folder: who is killed notes none.
@@ -117,7 +117,7 @@ def running(tenant: Tenant) -> int:
 
 def train(tenant: Tenant, shared: Path) -> None:
     """An elastic training that could use all slots, slow until `slow` is gone; it fails if it misses a sample."""
-    script = [str(ROOT / "tests" / "elastic" / "training.py"), "--step-seconds", "0.05", "--epochs", str(EPOCHS)]
+    script = [str(ROOT / "tests" / "elastic" / "training.py"), "--step-seconds", "0.25", "--epochs", str(EPOCHS)]
     tenant.submit(
         "train",
         pod_template(shared),
