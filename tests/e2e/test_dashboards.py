@@ -33,7 +33,7 @@ class Run:
         """Submit a training of digits."""
         program = [sys.executable, str(ROOT / "examples" / "digits.py"), "--epochs", str(epochs)]
         return self.submit(
-            command=[*program, "--sample-seconds", "0.003"],
+            command=[*program, "--sample-seconds", "0.01"],
             workdir=str(ROOT),
             runtime="elastic",
             priority=priority,
@@ -81,7 +81,7 @@ def tell(run: Run) -> None:
     run.until(low, "RUNNING", members=4)
     # Twice: the first of its kind begins a series, and only what comes after that is a rate.
     for _ in range(2):
-        high = run.train(10, (2, 2), epochs=2)
+        high = run.train(10, (2, 2), epochs=1)
         run.until(high, "SUCCEEDED")
         run.until(low, "RUNNING", members=4)
     run.prometheus.await_answer("sum(sched_job_completion_seconds_count) > 0")

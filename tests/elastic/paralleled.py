@@ -52,7 +52,7 @@ def main(variant: str, slow: Path) -> None:
                 step = torch.zeros(SAMPLES)
                 step[indices] = 1.0
                 state.seen += state.all_reduce(step)
-                time.sleep(0.02)
+                time.sleep(0.1)
                 state.commit()
             if not bool((state.seen == epoch + 1).all()):
                 raise AssertionError(f"epoch {epoch}: samples seen {state.seen.min()} to {state.seen.max()} times")
