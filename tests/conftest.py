@@ -1,5 +1,6 @@
 """Where and in which order tests run, which of them are traced for coverage, and what Hypothesis draws."""
 
+import gc
 import os
 import re
 import secrets
@@ -85,6 +86,17 @@ class FailuresAtOnce:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"examples drawn with --hypothesis-seed={config.option.hypothesis_seed}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Keep the garbage collector from the many objects that live as long as the process: modules and tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
