@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+#: Variables that begin so are read when a program begins, by its loader, its libraries or Python.
+READ_AT_START = ("LD_", "MALLOC_", "OMP_", "PYTHON", "LANG", "LC_", "TZ")
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["scheduler.daemon.serve", "alembic.command", "uvicorn.protocols.http.auto"])
 
@@ -38,12 +40,19 @@ class DaemonProcess:
 
 
 def _run(module: str, environment: Mapping[str, str], log_path: Path, directory: Path) -> None:
-    os.environ.clear()
-    os.environ.update(environment)
     os.chdir(directory)
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for printed in (1, 2):
         os.dup2(log, printed)
     os.close(log)
-    sys.argv, sys.orig_argv = [module], [sys.executable, "-m", module]
+    command = [sys.executable, "-m", module]
+    if _read_at_start(os.environ) != _read_at_start(environment):
+        os.execve(sys.executable, command, environment)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv, sys.orig_argv = [module], command
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(READ_AT_START)}
