@@ -35,7 +35,7 @@ GROUPS = {
 MESSAGE_CHARS_MAX = 3_000
 #: Coverage is reported for these; tests of other parts run twice as fast when lines are not counted.
 COUNTED = ("engine", "model", "policy", "store")
-#: Of tests that differ by their parameters alone, so many are traced; the others would hardly add a line.
+#: How many are traced of tests that differ by their parameters alone; the others would hardly add a line.
 VARIANTS_TRACED = 2
 _TRACED = pytest.StashKey[bool]()
 
