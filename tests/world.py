@@ -174,7 +174,7 @@ class World:
             report = self.tick()
         raise AssertionError("time does not pass: the engine asks for tick after tick")
 
-    def settle(self, seconds: float = 30.0) -> None:
+    def settle(self, seconds: float = 60.0) -> None:
         """Let time pass until the world stands still, then check that five more ticks change nothing (I10)."""
         self.advance(seconds)
         for _ in range(5):

@@ -41,7 +41,7 @@ def test_a_worker_that_takes_over_as_rank_0_is_followed_from_there_and_not_from_
 ) -> None:
     site.node("a", slots=2)
     job = site.job("trains", workers=(1, 2))
-    site.settle(60)
+    site.settle()
     first, second = f"{job}-1", f"{job}-2"
     write(site, job, first, b"one\n")
     write(site, job, second, b"old\n")
@@ -55,7 +55,7 @@ def test_a_worker_that_takes_over_as_rank_0_is_followed_from_there_and_not_from_
     def ended() -> None:
         write(site, job, second, b"old\nnew\nlast\n")
         site.ask_cancel(job)
-        site.settle(60)
+        site.settle()
 
     pieces: list[Piece] = []
     with site.served(), Looking(site.url, {4: taken_over, 6: ended}) as client:
@@ -73,7 +73,7 @@ def test_a_worker_that_takes_over_as_rank_0_is_followed_from_there_and_not_from_
 def test_servers_of_a_fixed_group_are_no_successors_of_rank_0(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     site.node("a", slots=3)
     job = site.job("trains", workers=1, fixed=FixedGroup(2, ("serve",)))
-    site.settle(60)
+    site.settle()
     [only] = [worker.id for worker in site.get(job).workers]
     for server in site.get(job).fixed_workers:
         write(site, job, server.id, b"serving\n")
@@ -81,7 +81,7 @@ def test_servers_of_a_fixed_group_are_no_successors_of_rank_0(site: Site, capsys
 
     def ended() -> None:
         site.ask_cancel(job)
-        site.settle(60)
+        site.settle()
 
     pieces: list[Piece] = []
     with site.served(), Looking(site.url, {3: ended}) as client:
@@ -98,10 +98,10 @@ def test_an_end_that_history_tells_of_before_a_standby_has_seen_it_is_not_waited
     site.engine, standby.engine = site._new_engine("leader"), standby._new_engine("standby")
     site.node("a", slots=1)
     job = site.job("ends")
-    site.settle(60)
+    site.settle()
     assert standby.tick().following
     site.ask_cancel(job)
-    site.settle(60)
+    site.settle()
     with standby.served(), Looking(standby.url, {3: standby.tick}) as client:
         view = wait_for_end(client, job)
     for each in (site, standby):

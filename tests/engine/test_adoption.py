@@ -97,7 +97,7 @@ def test_an_agreement_about_workers_that_were_found_dead_meanwhile_is_history_on
 def test_a_later_agreement_of_the_same_generation_is_adopted_with_all_that_it_lost(w: World) -> None:
     w.node("a", slots=5)
     job_id = w.job("j", workers=(1, 5), behaviour=QUIET)
-    w.settle(60)
+    w.settle()
     tell(w, job_id, 4, 5, sub=2)
     assert {worker.id for worker in w.get(job_id).members} == ids(job_id, 1, 2, 3)
     assert ".2: its workers continued without 1-4, 1-5 while" in adoptions(w, job_id)[0]
@@ -125,5 +125,5 @@ def test_an_agreement_without_the_first_rank_is_adopted_at_once(w: World, job_id
             w.reports.put(report)
     w.tick()
     assert len(adoptions(w, job_id)) == 1
-    w.settle(60)
+    w.settle()
     assert w.expect(job_id, JobState.RUNNING, workers=3).retries_used == 0

@@ -80,7 +80,7 @@ def test_a_cleared_board_withdraws_everything(w: World) -> None:
 def test_a_newcomer_that_is_lost_before_it_is_ready_is_no_longer_posted(w: World) -> None:
     w.node("a", slots=1)
     job_id = w.job("j", workers=(1, 2), behaviour=Behaviour(runtime=Runtime.ELASTIC, ready_seconds=30.0))
-    w.settle(60)
+    w.settle()
     w.node("b", slots=1)
     for _ in range(5):
         w.tick()

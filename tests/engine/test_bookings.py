@@ -208,13 +208,13 @@ def test_who_does_not_leave_in_its_grace_is_killed_in_time(w: World) -> None:
 def test_the_engines_death_around_the_start_delays_and_breaks_nothing(w: World, step: Step, at: float) -> None:
     w.node("a", slots=8)
     low = w.job("low", workers=(1, 8), behaviour=SLOW, grace_seconds=30.0)
-    w.settle(60)
+    w.settle()
     w.book("b", slots=6, start=100, duration=600)
     booked = w.job("booked", workers=(6, 6), booking="b")
     w.advance(at)
     w.tick_until(step)
     w.advance(max(100.0 - at, 45.0))
-    w.settle(60)
+    w.settle()
     w.expect(booked, JobState.RUNNING, workers=6)
     w.expect(low, JobState.RUNNING, workers=2)
     assert w.get(low).attempt == 1

@@ -87,7 +87,7 @@ def test_a_grace_lasts_as_long_as_it_was_granted(w: JumpingWorld, jump, seconds:
 @pytest.mark.parametrize("seconds", JUMPS)
 def test_a_time_limit_ends_a_job_when_it_has_run_so_long(w: JumpingWorld, jump, seconds: float) -> None:  # type: ignore[no-untyped-def]
     job_id = w.job("j", time_limit_seconds=300.0)
-    w.settle(60)
+    w.settle()
     jump(seconds)
     w.advance(200.0)
     assert w.get(job_id).state is JobState.RUNNING

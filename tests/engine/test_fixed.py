@@ -106,7 +106,7 @@ def test_a_job_that_is_cancelled_before_its_fixed_group_runs_starts_nobody_else(
     job_id = w.job("j", workers=2, fixed=SERVERS, behaviour=SLOW)
     w.tick()
     w.ask_cancel(job_id)
-    w.settle(60)
+    w.settle()
     w.expect(job_id, JobState.CANCELLED)
     assert len(w.cluster.started) == 2
 

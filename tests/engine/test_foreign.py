@@ -34,35 +34,35 @@ def causes(w: World, kind: EventKind, job_id: JobId) -> list[str]:
 def test_what_others_hold_is_not_given_out(w: World) -> None:
     service(w, "web", 3)
     job = w.job("train", workers=(1, 8))
-    w.settle(60)
+    w.settle()
     w.expect(job, JobState.RUNNING, workers=5)
 
 
 def test_an_elastic_job_shrinks_for_others_and_grows_again_when_they_leave(w: World) -> None:
     job = w.job("train", workers=(1, 8))
-    w.settle(60)
+    w.settle()
     w.expect(job, JobState.RUNNING, workers=8)
     service(w, "web-1", 2)
     service(w, "web-2", 2)
-    w.settle(60)
+    w.settle()
     assert w.cluster.foreign.demands == ()
     w.expect(job, JobState.RUNNING, workers=4)
     assert set(causes(w, EventKind.JOB_SHRANK, job)) == {LeaveReason.FOREIGN}
     w.cluster.foreign.go("web-1")
-    w.settle(60)
+    w.settle()
     w.expect(job, JobState.RUNNING, workers=6)
 
 
 def test_the_least_important_gives_way_and_a_job_is_stopped_only_where_shrinking_is_not_enough(w: World) -> None:
     high = w.job("high", priority=5, workers=(2, 2))
     low = w.job("low", priority=1, workers=(1, 6))
-    w.settle(60)
+    w.settle()
     service(w, "web", 4)
-    w.settle(60)
+    w.settle()
     w.expect(high, JobState.RUNNING, workers=2)
     w.expect(low, JobState.RUNNING, workers=2)
     service(w, "more", 2)
-    w.settle(60)
+    w.settle()
     w.expect(high, JobState.RUNNING, workers=2)
     w.expect(low, JobState.QUEUED, workers=0)
     assert causes(w, EventKind.JOB_STOPPING, low) == ["FOREIGN"]
@@ -120,16 +120,16 @@ def test_a_demand_counts_as_soon_as_workers_could_make_room_for_it(w: World) -> 
 
 def test_only_nodes_that_the_demand_may_use_are_cleared(w: World) -> None:
     job = w.job("train", workers=(1, 8))
-    w.settle(60)
+    w.settle()
     service(w, "web", 2, nodes=frozenset({NodeName("b")}))
-    w.settle(60)
+    w.settle()
     assert w.cluster.foreign.node_of("web") == "b"
     w.expect(job, JobState.RUNNING, workers=6)
 
 
 def test_slots_that_are_cleared_for_others_are_not_given_to_waiting_jobs(w: World) -> None:
     job = w.job("train", workers=(1, 8), behaviour=Behaviour(runtime=Runtime.ELASTIC, leave_seconds=5.0))
-    w.settle(60)
+    w.settle()
     service(w, "web", 4)
     w.cluster.foreign.held_up = True
     waiting = w.job("waiting", workers=(4, 4), priority=-1)
@@ -140,7 +140,7 @@ def test_slots_that_are_cleared_for_others_are_not_given_to_waiting_jobs(w: Worl
 
 def test_room_that_nobody_comes_for_is_used_again(w: World) -> None:
     job = w.job("train", workers=(1, 8))
-    w.settle(60)
+    w.settle()
     service(w, "web", 4)
     w.cluster.foreign.held_up = True
     w.advance(30)
@@ -153,10 +153,10 @@ def test_room_that_nobody_comes_for_is_used_again(w: World) -> None:
 
 def test_others_for_whom_nobody_leaves_take_what_is_free(w: World) -> None:
     job = w.job("train", workers=(1, 6))
-    w.settle(60)
+    w.settle()
     w.cluster.foreign.come(Demand("small", WorkerShape(2)), heard=False)
     w.cluster.foreign.come(Demand("large", WorkerShape(3)), heard=False)
-    w.settle(60)
+    w.settle()
     w.expect(job, JobState.RUNNING, workers=6)
     assert w.cluster.foreign.node_of("small") == "b"
     assert w.cluster.foreign.node_of("large") is None
@@ -164,10 +164,10 @@ def test_others_for_whom_nobody_leaves_take_what_is_free(w: World) -> None:
 
 def test_a_worker_that_fails_is_not_replaced_where_others_have_come(w: World) -> None:
     job = w.job("train", workers=(1, 8))
-    w.settle(60)
+    w.settle()
     w.cluster.foreign.come(Demand("web", WorkerShape(1)), heard=False)
     w.cluster.crash(w.get(job).workers[0].id)
-    w.settle(60)
+    w.settle()
     assert w.cluster.foreign.node_of("web") is not None
     w.expect(job, JobState.RUNNING, workers=7)
     assert w.get(job).retries_used == 1

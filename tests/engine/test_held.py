@@ -262,10 +262,10 @@ def test_a_worker_is_not_replaced_on_what_a_job_held_in_the_same_tick_still_has(
 def test_nobody_waits_for_the_slots_of_a_job_that_is_held_as_if_they_were_being_freed(w: World) -> None:
     w.node("b", slots=8)
     low = w.job("low", workers=(1, 8))
-    w.settle(60)
+    w.settle()
     on_other = ({"a", "b"} - {str(worker.node) for worker in w.get(low).workers}).pop()
     bad = w.job("bad", workers=8)
-    w.settle(60)
+    w.settle()
     assert {str(worker.node) for worker in w.get(bad).workers} == {on_other}
     with poisoned(lambda job_id: job_id == bad, POINTS[0], HARMS["raise"]):
         w.engine.forget()

@@ -69,7 +69,7 @@ def test_scaling_down_and_up(w: World) -> None:
 def test_a_time_limit_ends_the_attempt(w: World) -> None:
     w.node("a", slots=1)
     job_id = w.job("j", time_limit_seconds=30.0)
-    w.settle(60)
+    w.settle()
     job = w.expect(job_id, JobState.FAILED)
     assert "30 s" in job.detail
 
@@ -152,12 +152,12 @@ def test_suspending_a_waiting_job_gives_up_its_reservation(w: World) -> None:
     w.node("a", slots=2)
     stubborn = Behaviour(runtime=Runtime.ELASTIC, leave_seconds=None)
     low = w.job("low", workers=(1, 2), behaviour=stubborn)
-    w.settle(60)
+    w.settle()
     high = w.job("high", priority=5)
     w.tick()
     assert w.get(high).reservation
     w.ask(IntentKind.SUSPEND, high)
-    w.settle(60)
+    w.settle()
     assert not w.expect(high, JobState.SUSPENDED).reservation
     w.expect(low, JobState.RUNNING, workers=2)
 

@@ -204,9 +204,9 @@ def test_where_there_are_no_nodes_it_says_that(tmp_path: Path) -> None:
 def test_workers_lost_with_a_node_are_told(site: Site) -> None:
     node = site.node("b", slots=4)
     job = site.job("trains", workers=(1, 8))
-    site.settle(60)
+    site.settle()
     site.cluster.lose_node(node)
-    site.settle(60)
+    site.settle()
     (lost,) = explain(site, job)["lost"]
     assert (lost["kind"], lost["reason"]) == ("WORKER_ENDED", "LOST")
     assert lost["sentence"] == "4 workers on b: lost with their node, or ended in an unknown way"

@@ -118,7 +118,7 @@ class Site(World):
         self.node("a", slots=4)
         self.apply(name, **spec)
         job_id = self.job_of(name)
-        self.settle(60)
+        self.settle()
         return job_id
 
     @property

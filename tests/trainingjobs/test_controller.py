@@ -21,7 +21,7 @@ def test_an_object_becomes_a_job_that_runs_and_ends(site: Site) -> None:
     site.apply("mnist", priority=5)
     job_id = site.job_of("mnist")
     assert site.status("mnist")["phase"] == "Queued"
-    site.settle(60)
+    site.settle()
     job = site.expect(job_id, JobState.RUNNING, workers=4)
     assert (job.spec.name, job.priority) == ("mnist", 5)
     status = site.await_status("mnist", phase="Running", workers=4)
@@ -29,7 +29,7 @@ def test_an_object_becomes_a_job_that_runs_and_ends(site: Site) -> None:
     assert conditions(status) == {"Accepted": "True", "Running": "True", "Complete": "False", "Failed": "False"}
     for worker in job.workers:
         site.cluster.crash(worker.id, 0)
-    site.settle(60)
+    site.settle()
     status = site.await_status("mnist", phase="Succeeded", workers=0)
     assert status["completionTime"] is not None
     assert conditions(status)["Complete"] == "True"
@@ -40,7 +40,7 @@ def test_what_waits_says_why(site: Site) -> None:
     site.node("a", slots=2)
     site.apply("large", minWorkers=8, maxWorkers=8)
     site.job_of("large")
-    site.settle(60)
+    site.settle()
     status = site.await_status("large", phase="Queued", reason="EXCEEDS_CLUSTER")
     assert "Lower its minimum, or add nodes" in status["message"]
 
@@ -49,7 +49,7 @@ def test_priority_and_bounds_are_edited_in_place(site: Site) -> None:
     job_id = site.settled("mnist")
     site.edit("mnist", priority=7, maxWorkers=2)
     site.await_status("mnist", observedGeneration=2)
-    site.settle(60)
+    site.settle()
     assert site.expect(job_id, JobState.RUNNING, workers=2).priority == 7
     site.await_status("mnist", workers=2, priority=7, maxWorkers=2)
 
@@ -60,14 +60,14 @@ def test_it_is_suspended_and_resumed(site: Site) -> None:
     site.await_status("mnist", phase="Suspended")
     site.edit("mnist", suspend=False)
     site.await_status("mnist", observedGeneration=2)
-    site.settle(60)
+    site.settle()
     site.expect(job_id, JobState.RUNNING, workers=4)
 
 
 def test_what_a_user_of_the_scheduler_changes_is_not_changed_back(site: Site) -> None:
     job_id = site.settled("mnist", priority=1)
     site.set_priority(job_id, 50)
-    site.settle(60)
+    site.settle()
     site.await_status("mnist", priority=50)
     assert site.get(job_id).priority == 50
 
@@ -78,7 +78,7 @@ def test_a_field_that_cannot_change_any_more_is_told_and_ignored(site: Site) -> 
     status = site.await_status("mnist", observedGeneration=2)
     assert conditions(status)["Accepted"] == "False"
     assert status["conditions"][0]["message"].startswith("command: cannot be changed after creation")
-    site.settle(60)
+    site.settle()
     job = site.expect(job_id, JobState.RUNNING)
     assert (job.spec.command, job.priority) == (("train",), 3)
 
@@ -88,18 +88,18 @@ def test_an_edit_that_is_no_job_is_refused_and_the_job_can_still_be_cancelled(si
     site.edit("mnist", minWorkers=8)
     status = site.await_status("mnist", observedGeneration=2, phase="Running")
     assert conditions(status)["Accepted"] == "False"
-    site.settle(60)
+    site.settle()
     site.expect(job_id, JobState.RUNNING, workers=4)
     site.edit("mnist", minWorkers=2)
     status = site.await_status("mnist", observedGeneration=3)
     assert conditions(status)["Accepted"] == "True"
-    site.settle(60)
+    site.settle()
     assert site.get(job_id).min_workers == 2
     site.edit("mnist", minWorkers=8)
     site.await_status("mnist", observedGeneration=4)
     site.delete("mnist")
     eventually(lambda: site.store.take_inbox(10).intents, "nobody asks for the end")
-    site.settle(60)
+    site.settle()
     site.expect(job_id, JobState.CANCELLED, workers=0)
     becomes(site.names, [])
 
@@ -109,7 +109,7 @@ def test_deletion_cancels_and_waits_for_the_workers(site: Site) -> None:
     site.delete("mnist")
     eventually(lambda: site.store.take_inbox(10).intents, "nobody asks for the end")
     assert site.names() == ["mnist"]
-    site.settle(60)
+    site.settle()
     site.expect(job_id, JobState.CANCELLED, workers=0)
     becomes(site.names, [])
 
@@ -118,7 +118,7 @@ def test_one_of_the_same_name_is_another_job(site: Site) -> None:
     first = site.settled("mnist")
     site.delete("mnist")
     eventually(lambda: site.store.take_inbox(10).intents, "nobody asks for the end")
-    site.settle(60)
+    site.settle()
     becomes(site.names, [])
     site.apply("mnist")
     assert site.job_of("mnist") != first
@@ -139,7 +139,7 @@ def test_a_rule_between_fields_is_told_in_the_status_until_it_is_mended(site: Si
     assert conditions(status) == {"Accepted": "False"}
     site.edit("odd", maxWorkers=4)
     job_id = site.job_of("odd")
-    site.settle(60)
+    site.settle()
     site.expect(job_id, JobState.RUNNING, workers=4)
 
 
@@ -152,7 +152,7 @@ def test_a_full_queue_is_told_in_the_status_until_it_takes_the_job(site: Site) -
     assert conditions(status) == {"Accepted": "False"}
     for worker in site.get(first).workers:
         site.cluster.crash(worker.id, 0)
-    site.settle(60)
+    site.settle()
     site.await_status("first", phase="Succeeded", queue="lab")
     site.control.look_at((site.kubernetes.namespace, "second"))
     assert site.get(site.job_of("second")).spec.queue == "lab"
@@ -191,7 +191,7 @@ def test_two_daemons_make_one_job_of_an_object(site: Site) -> None:
     with site.connect().followed():
         site.apply("mnist")
         site.job_of("mnist")
-        site.settle(60)
+        site.settle()
         site.await_status("mnist", phase="Running", workers=4)
     assert len(site.store.list_jobs()) == 1
 

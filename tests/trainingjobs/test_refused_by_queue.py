@@ -107,7 +107,7 @@ def test_a_priority_that_the_queue_refused_is_asked_for_once_it_allows_it(tmp_pa
     put(w, priority_max=3)
     control.reconcile(KEY)
     job = objects.item["status"]["jobId"]
-    w.settle(60)
+    w.settle()
     objects.item["spec"]["priority"] = 7
     objects.item["metadata"]["generation"] = 2
     for _ in range(2):
@@ -116,7 +116,7 @@ def test_a_priority_that_the_queue_refused_is_asked_for_once_it_allows_it(tmp_pa
         assert accepted(objects) == ("False", "QueueRefuses")
     put(w, priority_max=None)
     control.reconcile(KEY)
-    w.settle(60)
+    w.settle()
     assert w.expect(job, JobState.RUNNING).priority == 7
     control.reconcile(KEY)
     assert (accepted(objects), objects.item["status"]["priority"]) == (("True", "Accepted"), 7)
