@@ -18,7 +18,8 @@ class DaemonProcess:
     """`python -m MODULE` with this environment; what it prints is added to `log_path`."""
 
     def __init__(self, module: str, environment: Mapping[str, str], log_path: Path, directory: Path) -> None:
-        self._process = FORKS.Process(target=_run, args=(module, dict(environment), log_path, directory))
+        # `daemon`: the tests' process, when it ends, ends one that a test has left behind, and does not wait for it.
+        self._process = FORKS.Process(target=_run, args=(module, dict(environment), log_path, directory), daemon=True)
         self._process.start()
 
     @property
