@@ -21,7 +21,7 @@ from tests.security.tenants import Tenant, Tenants, two_tenants
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.torch]
 
 SLOTS = 8
-EPOCHS = 12
+EPOCHS = 14
 #: What a worker exits with that left at the end of a step because it was asked to.
 EXIT_DRAINED = 64
 #: Runs a command, hands SIGTERM on to it, and notes its exit code in a folder: who is killed notes none.
