@@ -100,17 +100,18 @@ def pytest_collection() -> Iterator[object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes share the tests, those that take longest come first."""
+    """Choose what is traced; where several processes share the tests, those that take longest come first."""
     variants: Counter[tuple[Path, str]] = Counter()
     for item in items:
-        variants[variant := (item.path, getattr(item, "originalname", item.name))] += 1
+        variant = (item.path, getattr(item, "originalname", item.name))
+        variants[variant] += 1
         item.stash[_TRACED] = variants[variant] <= VARIANTS_TRACED and _counts(item)
     if hasattr(config, "workerinput"):
         items.sort(key=_rank)
 
 
 def _counts(item: pytest.Item) -> bool:
-    """Whether it is traced.
+    """Whether coverage is reported for what it tests.
 
     What only drawn examples reach counts as not covered: a test by hand shows it better, and they run twice as fast.
     """

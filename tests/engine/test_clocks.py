@@ -143,9 +143,10 @@ def test_a_clock_that_is_set_right_again_moves_nothing(w: JumpingWorld) -> None:
 
 @pytest.mark.parametrize("seconds", [-600.0, 600.0])
 def test_a_booking_follows_the_clock_that_was_confirmed(w: JumpingWorld, seconds: float) -> None:
-    w.book("later", slots=1, start=1500, duration=HOUR)
+    start_seconds = 2.5 * CONFIRM_SECONDS
+    w.book("later", slots=1, start=start_seconds, duration=HOUR)
     w.tick()
-    promised_at = w.machine.now() + 1500
+    promised_at = w.machine.now() + start_seconds
     w.machine.jump(seconds)
     w.advance(CONFIRM_SECONDS + 5)
     assert not w.events(EventKind.BOOKING_STARTED)
